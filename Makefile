@@ -1,0 +1,39 @@
+# `make train` and `make test` set everything up by themselves: a virtual environment in .venv with what pyproject.toml names.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: train test lint format clean
+
+train: $(VENV)/ready
+	$(RUN) -m staleynet.train $(ARGS)
+
+test: $(VENV)/ready-test
+	$(RUN) -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/ready-lint
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/ready-lint
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+# A folder that a broken-off set-up left behind has no `ready` file, so it is set up again.
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11 to 3.13 is needed, this is %s; name another with make PYTHON=..." % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/ready-test: $(VENV)/ready
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+$(VENV)/ready-lint: $(VENV)/ready
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Code generation: LLVM in common, then one folder per target."""

@@ -1,0 +1,70 @@
+"""From the IR of a kernel to object code for one processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.emission import Emission
+from kdsl.backend.cpu.function import emit
+from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.llvm.module import optimise as run_pipeline
+from kdsl.backend.llvm.module import parse
+from kdsl.ir import nodes
+
+
+@dataclass(frozen=True)
+class CpuObject:
+    """A kernel as an object file."""
+
+    bytes: bytes
+    """Its contents (ELF on Linux)."""
+    entry: str
+    """Symbol of `void entry(i8* arguments, i64 first_block, i64 end_block, i8* scratch)`."""
+    scratch_bytes: int
+    """Size of the scratch memory, aligned to 64 bytes, that each running thread must bring."""
+
+
+def group_width(kernel: nodes.Kernel, host: HostCpu) -> int:
+    """Lanes per group: a warp if lanes exchange, else a vector register of 32-bit lanes, but no more than the block fills."""
+    if any(isinstance(op, nodes.Exchange) for op in nodes.walk(kernel.body)):
+        return nodes.WARP_SIZE
+    needed = 1 << max(1, (kernel.threads - 1).bit_length())
+    return min(host.lanes, needed)
+
+
+def build_module(kernel: nodes.Kernel, host: HostCpu) -> tuple[ir.Module, str, int]:
+    """The LLVM module of a kernel before optimisation, the name of its entry point, and the bytes of scratch memory."""
+    module = ir.Module(name="kernel")
+    module.triple = host.platform
+    module.data_layout = str(host.machine(0).target_data)
+    emission = Emission(kernel, host, group_width(kernel, host), module)
+    entry = "kdsl_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
+    emit(emission, entry)
+    return module, entry, emission.scratch.bytes
+
+
+def _optimised(kernel: nodes.Kernel, host: HostCpu, level: int) -> tuple[Any, str, int]:
+    module, entry, scratch = build_module(kernel, host)
+    parsed = parse(module)
+    run_pipeline(parsed, host.machine(level), level)
+    return parsed, entry, scratch
+
+
+def compile_object(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> CpuObject:
+    """Compile a kernel. The same kernel and host give the same bytes."""
+    parsed, entry, scratch = _optimised(kernel, host, optimise)
+    return CpuObject(host.machine(optimise).emit_object(parsed), entry, scratch)
+
+
+def compile_assembly(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> str:
+    """The same as text, for people and tests."""
+    parsed, _, _ = _optimised(kernel, host, optimise)
+    return str(host.machine(optimise).emit_assembly(parsed))
+
+
+def compile_ir(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> str:
+    """The optimised LLVM IR as text, for people and tests."""
+    return str(_optimised(kernel, host, optimise)[0])

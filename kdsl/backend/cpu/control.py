@@ -1,0 +1,525 @@
+"""Structured control for a group of lanes: branches, loops, scopes and jumps with masks.
+
+Where threads agree, control is scalar. Where they do not, both sides of a branch run, each with its lanes and only if it has any, and a loop runs until no
+lane is left in it. Jumps take lanes out of the mask; `pending` says where control goes on when a path has no lane left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.frames import Frame
+from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.masks import NOBODY, Mask
+from kdsl.ir import nodes
+from kdsl.lang.types import I64 as INDEX
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Merge:
+    """An LLVM block where paths with different masks meet."""
+
+    def __init__(self, emission: Emission, name: str) -> None:
+        self.e = emission
+        self.block = emission.append(name)
+        self.edges: list[tuple[ir.Block, Mask]] = []
+
+    def arrive(self, mask: Mask) -> None:
+        """Go there from the builder's position with these lanes."""
+        self.edges.append((self.e.builder.block, mask))
+        self.e.builder.branch(self.block)
+        self.e.dead = True
+
+    def branch(self, condition: Any, block: ir.Block, mask: Mask) -> None:
+        """Go to `block` if the condition holds, else there with these lanes."""
+        self.edges.append((self.e.builder.block, mask))
+        self.e.builder.cbranch(condition, block, self.block)
+
+    def open(self) -> Mask:
+        """Go on there; the lanes that have arrived. Without any path to it, the position is dead."""
+        e = self.e
+        e.builder.position_at_end(self.block)
+        if not self.edges:
+            e.builder.unreachable()
+            e.dead = True
+            return NOBODY
+        e.dead = False
+        masks = [mask for _, mask in self.edges]
+        if all(mask is masks[0] for mask in masks):
+            return masks[0]
+        phi = e.builder.phi(e.masks.type)
+        for block, mask in self.edges:
+            phi.add_incoming(e.masks.explicit(mask), block)
+        return phi
+
+
+@dataclass
+class Target:
+    """Where jumps of one loop or scope go."""
+
+    leave: Merge
+    """Place of Break and Leave."""
+    again: Merge | None
+    """Place of Continue."""
+    left: Any = None
+    """Slot that collects the lanes of Break and Leave, None if control just goes to `leave`."""
+    skipped: Any = None
+    """Slot that collects the lanes of Continue."""
+
+
+class Control:
+    """Emits control operations."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.e = emission
+        self.pending: list[Merge] = []
+        """Where control goes on when no lane is left: the innermost place that may have others."""
+        self.targets: dict[nodes.Op, Target] = {}
+
+    def operation(self, op: nodes.Op) -> None:
+        """Emit one control operation."""
+        match op:
+            case nodes.If():
+                self._if(op)
+            case nodes.While():
+                self._while(op)
+            case nodes.ForRange():
+                self._for(op)
+            case nodes.Scope():
+                self._scope(op)
+            case nodes.Break() | nodes.Continue() | nodes.Leave() | nodes.Return():
+                self._jump(op)
+            case _:
+                raise TypeError(f"{type(op).__name__} is not an operation that the CPU target knows")
+
+    # ------------------------------------------------------------------------------------------------------------------- jumps
+
+    def nobody_left(self) -> None:
+        """The path ends here without lanes."""
+        self.pending[-1].arrive(NOBODY)
+
+    def go_on_if_any(self) -> None:
+        """Go on only if the mask has lanes."""
+        e = self.e
+        if e.dead or e.mask is None:
+            return
+        if e.mask is NOBODY:
+            self.nobody_left()
+            return
+        rest = e.append("rest")
+        self.pending[-1].branch(e.masks.any(e.mask), rest, NOBODY)
+        e.builder.position_at_end(rest)
+
+    def collect(self, slot: Any, mask: Mask) -> None:
+        """Add lanes to a slot."""
+        e = self.e
+        e.builder.store(e.masks.explicit(e.masks.either(e.builder.load(slot, typ=e.masks.type), mask)), slot)
+
+    def _jump(self, op: nodes.Op) -> None:
+        e = self.e
+        if isinstance(op, nodes.Return):
+            e.regions.returned()
+            return
+        goal = e.plan.target(op)
+        target = self.targets[goal]
+        slot = target.skipped if isinstance(op, nodes.Continue) else target.left
+        if slot is not None:
+            self.collect(slot, e.mask)
+            self.nobody_left()
+        elif isinstance(op, nodes.Continue):
+            assert target.again is not None
+            target.again.arrive(e.mask)
+        else:
+            target.leave.arrive(e.mask)
+
+    # ---------------------------------------------------------------------------------------------------------------- branches
+
+    def _if(self, op: nodes.If) -> None:
+        condition = self.e.value(op.condition)
+        if isinstance(condition, Uniform):
+            self._uniform_if(op, condition.scalar)
+        elif self.e.is_uniform(op.condition):
+            self._uniform_if(op, self.e.scalar(condition))
+        else:
+            self._varying_if(op, self.e.lanes.vector(condition))
+
+    def _uniform_if(self, op: nodes.If, condition: Any) -> None:
+        e = self.e
+        mask = e.mask
+        then, after = e.append("then"), Merge(e, "endif")
+        if op.orelse.ops:
+            orelse = e.append("else")
+            e.builder.cbranch(condition, then, orelse)
+        else:
+            after.branch(condition, then, mask)
+        for block, start in ((op.then, then), (op.orelse, orelse if op.orelse.ops else None)):
+            if start is None:
+                continue
+            e.builder.position_at_end(start)
+            e.mask, e.dead = mask, False
+            e.block(block)
+            if not e.dead:
+                after.arrive(e.mask)
+        e.mask = after.open()
+
+    def _varying_if(self, op: nodes.If, condition: Any) -> None:
+        e = self.e
+        whole, frame = e.mask, e.frame
+        then, orelse = e.masks.both(whole, condition), e.masks.without(whole, condition)
+        if e.plan.is_flat(op):
+            guarded, e.guarded = e.guarded, False
+            for mask, block in ((then, op.then), (orelse, op.orelse)):
+                if block.ops:
+                    e.mask, e.frame = mask, Frame()
+                    e.block(block)
+            e.mask, e.frame, e.guarded = whole, frame, guarded
+            return
+        jumps = e.plan.has_jumps(op)
+        rest: list[Mask] = []
+        for mask, block, name in ((then, op.then, "then"), (orelse, op.orelse, "else")):
+            if block.ops:
+                rest.append(self._side(mask, block, name, keep=jumps))
+            else:
+                rest.append(mask)
+        e.frame = frame
+        if not jumps:
+            e.mask = whole
+            return
+        e.mask = e.masks.either(rest[0], rest[1])
+        self.go_on_if_any()
+
+    def _side(self, mask: Mask, block: nodes.Block, name: str, *, keep: bool) -> Mask:
+        """Run a block if the mask has lanes; the lanes that come to its end."""
+        e = self.e
+        inside, after = e.append(name), Merge(e, f"end{name}")
+        after.branch(e.masks.any(mask), inside, NOBODY)
+        e.builder.position_at_end(inside)
+        e.mask, e.frame, e.dead = mask, Frame(), False
+        guarded, e.guarded = e.guarded, True
+        self.pending.append(after)
+        e.block(block)
+        self.pending.pop()
+        if not e.dead:
+            after.arrive(e.mask if keep else NOBODY)
+        e.guarded = guarded
+        return after.open()
+
+    # ------------------------------------------------------------------------------------------------------------------- scopes
+
+    def _scope(self, op: nodes.Scope) -> None:
+        e = self.e
+        end = Merge(e, "endscope")
+        if not e.plan.is_divergent(op):
+            self.targets[op] = Target(end, None)
+            e.block(op.body)
+            if not e.dead:
+                end.arrive(e.mask)
+            e.mask = end.open()
+            return
+        whole, frame = e.mask, e.frame
+        left = e.allocate(e.masks.type, "left")
+        e.builder.store(e.masks.none, left)
+        self.targets[op] = Target(end, None, left)
+        e.frame = Frame()
+        self.pending.append(end)
+        e.block(op.body)
+        self.pending.pop()
+        if not e.dead:
+            end.arrive(e.mask)
+        arrived = end.open()
+        e.frame = frame
+        self._resume(op, whole, arrived, left)
+
+    def _resume(self, op: nodes.Op, whole: Mask, *parts: Any) -> None:
+        """Go on behind `op`: with the lanes that came, or with those that arrived or are in slots if some went elsewhere."""
+        e = self.e
+        if e.dead:
+            return
+        if not e.plan.has_jumps(op):
+            e.mask = whole
+            return
+        total: Mask = NOBODY
+        for part in parts:
+            if isinstance(part, ir.AllocaInstr):
+                part = e.builder.load(part, typ=e.masks.type)
+            total = e.masks.either(total, part)
+        e.mask = total
+        self.go_on_if_any()
+
+    # -------------------------------------------------------------------------------------------------------------------- loops
+
+    def _while(self, op: nodes.While) -> None:
+        if self.e.plan.is_divergent(op):
+            self._divergent_while(op)
+        else:
+            self._uniform_while(op)
+
+    def _uniform_while(self, op: nodes.While) -> None:
+        e = self.e
+        whole = e.mask
+        head, leave = Merge(e, "while"), Merge(e, "endwhile")
+        head.arrive(whole)
+        self.targets[op] = Target(leave, head)
+        e.mask = head.open()
+        e.block(op.head)
+        if e.dead:
+            e.mask = leave.open()
+            return
+        body, orelse = e.append("do"), e.append("exhausted")
+        e.builder.cbranch(e.scalar(e.value(op.condition)), body, orelse)
+        mask = e.mask
+        e.builder.position_at_end(body)
+        e.block(op.body)
+        if not e.dead:
+            head.arrive(e.mask)
+        e.builder.position_at_end(orelse)
+        e.mask, e.dead = mask, False
+        e.block(op.orelse)
+        if not e.dead:
+            leave.arrive(e.mask)
+        e.mask = leave.open()
+
+    def _divergent_while(self, op: nodes.While) -> None:
+        e = self.e
+        b, masks = e.builder, e.masks
+        whole, frame = e.mask, e.frame
+        track = e.plan.has_jumps(op) or bool(op.orelse.ops)
+        left, skipped, running, done = (e.allocate(masks.type, n) for n in ("left", "skipped", "running", "done"))
+        b.store(masks.explicit(whole), running)
+        b.store(masks.none, left)
+        b.store(masks.none, done)
+        head, body, leave = e.append("while"), e.append("do"), Merge(e, "endwhile")
+        latch = Merge(e, "again")
+        b.branch(head)
+        b.position_at_end(head)
+        e.mask, e.frame = b.load(running, typ=masks.type), Frame()
+        self.pending.append(leave)
+        e.block(op.head)
+        self.pending.pop()
+        if not e.dead:
+            condition = e.value(op.condition)
+            now = e.mask
+            if isinstance(condition, Uniform):
+                stopped = e.append("stopped")
+                b.cbranch(condition.scalar, body, stopped)
+                b.position_at_end(stopped)
+                if track:
+                    self.collect(done, now)
+                leave.arrive(NOBODY)
+                going = now
+            else:
+                vector = e.lanes.vector(condition)
+                going = masks.both(now, vector)
+                if track:
+                    self.collect(done, masks.without(now, vector))
+                leave.branch(masks.any(going), body, NOBODY)
+            b.position_at_end(body)
+            e.mask, e.dead = going, False
+            b.store(masks.none, skipped)
+            self.targets[op] = Target(leave, latch, left, skipped)
+            self.pending.append(latch)
+            e.block(op.body)
+            self.pending.pop()
+            if not e.dead:
+                latch.arrive(e.mask)
+            rest = latch.open()
+            if not e.dead:
+                rest = masks.either(rest, b.load(skipped, typ=masks.type))
+                b.store(masks.explicit(rest), running)
+                leave.branch(masks.any(rest), head, NOBODY)
+        else:
+            b.position_at_end(body)
+            b.unreachable()
+            b.position_at_end(latch.block)
+            b.unreachable()
+        self._after_loop(op, whole, frame, leave, done, left)
+
+    def _after_loop(self, op: nodes.While | nodes.ForRange, whole: Mask, frame: Frame, leave: Merge, done: Any, left: Any) -> None:
+        e = self.e
+        leave.open()
+        finished: Mask = NOBODY
+        if not e.dead and op.orelse.ops:
+            finished = self._side(e.builder.load(done, typ=e.masks.type), op.orelse, "exhausted", keep=True)
+        elif not e.dead:
+            finished = done
+        e.frame = frame
+        self._resume(op, whole, finished, left)
+
+    def _for(self, op: nodes.ForRange) -> None:
+        e = self.e
+        start, stop, step = (e.value(v) for v in (op.start, op.stop, op.step))
+        if e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
+            self._divergent_for(op, start, stop, step)
+        else:
+            self._uniform_for(op, start, stop, step)
+
+    def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        e = self.e
+        b = e.builder
+        whole = e.mask
+        trips = _Range(e, op, start, stop, step)
+        body, exhausted = e.append("for"), e.append("exhausted")
+        latch, leave = Merge(e, "next"), Merge(e, "endfor")
+        b.cbranch(e.scalar(trips.first()), body, exhausted)
+        b.position_at_end(body)
+        e.values[op.counter] = trips.counter()
+        self.targets[op] = Target(leave, latch)
+        e.block(op.body)
+        if not e.dead:
+            latch.arrive(e.mask)
+        latch.open()
+        if not e.dead:
+            going = e.scalar(trips.next())
+            b.cbranch(going, body, exhausted)
+        b.position_at_end(exhausted)
+        e.mask, e.dead = whole, False
+        e.block(op.orelse)
+        if not e.dead:
+            leave.arrive(e.mask)
+        e.mask = leave.open()
+
+    def _divergent_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        e = self.e
+        b, masks = e.builder, e.masks
+        whole, frame = e.mask, e.frame
+        track = e.plan.has_jumps(op) or bool(op.orelse.ops)
+        left, skipped, running, done = (e.allocate(masks.type, n) for n in ("left", "skipped", "running", "done"))
+        b.store(masks.none, left)
+        b.store(masks.none, done)
+        trips = _Range(e, op, start, stop, step)
+        head, body = e.append("for"), e.append("trip")
+        latch, leave = Merge(e, "next"), Merge(e, "endfor")
+
+        def divide(mask: Mask, condition: Lanes) -> None:
+            vector = e.lanes.vector(condition)
+            b.store(masks.both(masks.explicit(mask) if isinstance(condition, Uniform) else mask, vector), running)
+            if track:
+                self.collect(done, masks.without(mask, vector))
+
+        divide(whole, trips.first())
+        b.branch(head)
+        b.position_at_end(head)
+        going = b.load(running, typ=masks.type)
+        leave.branch(masks.any(going), body, NOBODY)
+        b.position_at_end(body)
+        e.mask, e.frame = going, Frame()
+        e.values[op.counter] = trips.counter()
+        b.store(masks.none, skipped)
+        self.targets[op] = Target(leave, latch, left, skipped)
+        self.pending.append(latch)
+        e.block(op.body)
+        self.pending.pop()
+        if not e.dead:
+            latch.arrive(e.mask)
+        rest = latch.open()
+        if not e.dead:
+            divide(masks.either(rest, b.load(skipped, typ=masks.type)), trips.next())
+            b.branch(head)
+        self._after_loop(op, whole, frame, leave, done, left)
+
+
+class _Range:
+    """The counter of a `ForRange`, and the questions whether there is a first and a next trip; exact up to the limits of i64."""
+
+    def __init__(self, emission: Emission, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        self.e = emission
+        self.op = op
+        self.stop, self.step = stop, step
+        self.ascending = _sign(op.step)
+        """1 or -1 if the sign of the step is known, else 0."""
+        steps = op.step.range or ((int(op.step.value),) * 2 if isinstance(op.step, nodes.Constant) else None)
+        self.safe = self.ascending != 0 and modest(op.counter) and steps is not None and max(map(abs, steps)) < 1 << 60
+        """Whether counter + step cannot wrap."""
+        if not isinstance(step, Uniform) or isinstance(start, Vector):
+            self.form: Lanes = Vector(emission.lanes.vector(start))
+            kind: Any = ir.VectorType(I64, emission.width)
+            first = self.form.vector
+        else:
+            self.form = start
+            kind, first = I64, start.scalar if isinstance(start, Uniform) else start.base
+        self.kind = kind
+        self.slot = emission.allocate(kind, "counter")
+        emission.builder.store(first, self.slot)
+        self.start = start
+
+    def counter(self) -> Lanes:
+        """The counter of the present trip."""
+        loaded = self.e.builder.load(self.slot, typ=self.kind)
+        if isinstance(self.form, Vector):
+            return Vector(loaded)
+        multiple = self.form.multiple
+        step = self.step.multiple if isinstance(self.step, Uniform) else 1
+        shared = _gcd(multiple, step)
+        return Uniform(loaded, shared) if isinstance(self.form, Uniform) else Linear(loaded, self.form.terms, shared)
+
+    def first(self) -> Lanes:
+        """Whether there is a first trip."""
+        return self._inside(self.start, self.op.start)
+
+    def next(self) -> Lanes:
+        """Step the counter; whether there is a next trip."""
+        e = self.e
+        b = e.builder
+        now = self.counter()
+        step = e.lanes.vector(self.step) if isinstance(self.form, Vector) else self._step_scalar()
+        raw = b.load(self.slot, typ=self.kind)
+        b.store(b.add(raw, step), self.slot)
+        if self.safe:
+            return self._inside(self.counter(), None)
+        # start < stop held, so the distance is exact as an unsigned number, and tells whether another step stays inside
+        values = [now, self.stop, self.step]
+        if all(isinstance(v, Uniform) for v in values):
+            counter, stop, stride = (v.scalar for v in values if isinstance(v, Uniform))
+        else:
+            counter, stop, stride = (e.lanes.vector(v) for v in values)
+        up = b.icmp_unsigned(">", b.sub(stop, counter), stride)
+        down = b.icmp_unsigned(">", b.sub(counter, stop), b.neg(stride))
+        result = up if self.ascending > 0 else down if self.ascending < 0 else b.select(self._is_positive(stride), up, down)
+        return Uniform(result) if result.type == ir.IntType(1) else Vector(result)
+
+    def _step_scalar(self) -> Any:
+        assert isinstance(self.step, Uniform)
+        return self.step.scalar
+
+    def _is_positive(self, stride: Any) -> Any:
+        return self.e.builder.icmp_signed(">", stride, ir.Constant(stride.type, None) if isinstance(stride.type, ir.VectorType) else self.e.i64(0))
+
+    def _inside(self, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
+        """Whether a counter is before the stop. `origin` tells its range; None means that it cannot be near the limits of i64."""
+        e = self.e
+        if self.ascending:
+            return self._order("lt" if self.ascending > 0 else "gt", counter, origin)
+        up, down = self._order("lt", counter, origin), self._order("gt", counter, origin)
+        b = e.builder
+        if isinstance(up, Uniform) and isinstance(down, Uniform) and isinstance(self.step, Uniform):
+            step = self.step.scalar
+            forth, back = b.icmp_signed(">", step, e.i64(0)), b.icmp_signed("<", step, e.i64(0))
+            return Uniform(b.or_(b.and_(forth, up.scalar), b.and_(back, down.scalar)))
+        step, zero = e.lanes.vector(self.step), ir.Constant(ir.VectorType(I64, e.width), None)
+        forth, back = b.icmp_signed(">", step, zero), b.icmp_signed("<", step, zero)
+        return Vector(b.or_(b.and_(forth, e.lanes.vector(up)), b.and_(back, e.lanes.vector(down))))
+
+    def _order(self, op: nodes.CompareName, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
+        e = self.e
+        found = e.lanes.compare(op, counter, self.stop, origin, self.op.stop)
+        if found is not None:
+            return found
+        if isinstance(counter, Uniform) and isinstance(self.stop, Uniform):
+            return Uniform(e.scalars.compare(op, INDEX, counter.scalar, self.stop.scalar))
+        return Vector(e.vectors.compare(op, INDEX, e.lanes.vector(counter), e.lanes.vector(self.stop)))
+
+
+def _sign(step: nodes.ValueOp) -> int:
+    low, high = (int(step.value),) * 2 if isinstance(step, nodes.Constant) else step.range or (-1, 1)
+    return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a

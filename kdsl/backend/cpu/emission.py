@@ -1,0 +1,256 @@
+"""The state of emitting one kernel, and the dispatch from IR operations to the parts that emit them.
+
+Parts: `lanes` (index arithmetic), `masks`, `memory`, `exchange`, `specials`, `control`, `regions` (blocks, groups, barriers), `record` (failed checks).
+Invariants: `mask` says which lanes are active at the builder's position; code is only reached while at least one lane is (unless `guarded` is False:
+flattened branches); after a jump `dead` is True and the current LLVM block is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.frames import Frame
+from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.cpu.lanes import I64, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.masks import Mask, Masks
+from kdsl.backend.llvm.arithmetic import Arithmetic
+from kdsl.backend.llvm.module import value_type
+from kdsl.ir import nodes
+from kdsl.ir.uniformity import Level, Uniformity
+
+POINTER: Final = ir.PointerType()
+
+
+class Emission:
+    """Everything that the parts share while one kernel is emitted."""
+
+    def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module) -> None:
+        from kdsl.backend.cpu.control import Control
+        from kdsl.backend.cpu.exchange import Exchanges
+        from kdsl.backend.cpu.memory import MemoryAccess
+        from kdsl.backend.cpu.plan import Plan
+        from kdsl.backend.cpu.record import Failures
+        from kdsl.backend.cpu.regions import Regions
+        from kdsl.backend.cpu.scratch import Scratch
+        from kdsl.backend.cpu.specials import Specials
+
+        self.kernel = kernel
+        self.host = host
+        self.width = width
+        self.groups = -(-kernel.threads // width)
+        self.uniformity = Uniformity(kernel, width)
+        self.plan = Plan(kernel, self.uniformity)
+        self.module = module
+        self.builder = ir.IRBuilder()
+        self.scalars = Arithmetic(self.builder)
+        self.vectors = Arithmetic(self.builder, width)
+        self.lanes = LaneArithmetic(self.builder, width, host.compact_masks)
+        self.masks = Masks(self.builder, width)
+        self.scratch = Scratch(self)
+        self.failures = Failures(self)
+        self.memory = MemoryAccess(self)
+        self.exchanges = Exchanges(self)
+        self.specials = Specials(self)
+        self.control = Control(self)
+        self.regions = Regions(self)
+
+        self.arguments: dict[str, Any] = {}
+        """LLVM values of the slots of `ir.abi`, by their names."""
+        self.values: dict[nodes.ValueOp, Lanes] = {}
+        """What has been emitted and may be used at the builder's position."""
+        self.mask: Mask = None
+        """Active lanes."""
+        self.dead = False
+        """Whether the builder's position cannot be reached."""
+        self.guarded = True
+        """Whether some lane is sure to be active."""
+        self.frame = Frame()
+        """The set of lanes of the surrounding control."""
+        self.homes: dict[nodes.Variable, Frame] = {}
+        """Frame of the home of each variable."""
+        self.variables: dict[nodes.Variable, Any] = {}
+        """Stack slots of variables."""
+
+    # ------------------------------------------------------------------------------------------------------------------ basics
+
+    def allocate(self, kind: ir.Type, name: str = "") -> Any:
+        """A slot in the frame of the function."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(kind, name=name)
+
+    def append(self, name: str) -> ir.Block:
+        """A new LLVM block."""
+        return self.builder.function.append_basic_block(name)
+
+    def i64(self, value: int) -> ir.Constant:
+        """An i64 constant."""
+        return ir.Constant(I64, value)
+
+    def value(self, op: nodes.ValueOp) -> Lanes:
+        """The value of an operation that has been emitted."""
+        return self.values[op]
+
+    def vector(self, op: nodes.ValueOp) -> Any:
+        """The LLVM vector of an operation's value."""
+        return self.lanes.vector(self.value(op))
+
+    def scalar(self, value: Lanes) -> Any:
+        """The LLVM scalar of a value that is uniform among the active lanes."""
+        if isinstance(value, Uniform):
+            return value.scalar
+        return self.masks.lane(self.lanes.vector(value), self.mask)
+
+    def is_uniform(self, op: nodes.ValueOp) -> bool:
+        """Whether the analysis says that all lanes of a group agree on a value."""
+        return self.uniformity.level(op) < Level.LANE
+
+    # -------------------------------------------------------------------------------------------------------------- operations
+
+    def block(self, block: nodes.Block) -> None:
+        """Emit a nested block: at block level by its plan, else in order."""
+        self.enter(block)
+        if self.regions.at_block_level and block in self.plan.items:
+            self.regions.block_level(block)
+        else:
+            self.operations(block)
+
+    def enter(self, block: nodes.Block) -> None:
+        """Start the variables whose home is this block."""
+        for variable in self.plan.homes.get(block, ()):
+            self.homes[variable] = self.frame
+            if variable in self.variables:
+                slot, kind = self.variables[variable], self.variable_type(variable)
+                # a defined value in the lanes that have none yet: LLVM may do anything with an undefined one
+                self.builder.store(ir.Constant(kind, None), slot)
+
+    def variable_type(self, variable: nodes.Variable) -> ir.Type:
+        """The LLVM type of a variable's slot."""
+        uniform = self.uniformity.variable(variable) < Level.LANE
+        return value_type(variable.type, None if uniform else self.width)
+
+    def operations(self, ops: Iterable[nodes.Op]) -> None:
+        """Emit operations in order, until one that control does not pass."""
+        for op in ops:
+            self.operation(op)
+            if self.dead:
+                return
+
+    def operation(self, op: nodes.Op) -> None:
+        """Emit one operation."""
+        match op:
+            case nodes.ValueOp():
+                self.values[op] = self.define(op)
+                self.regions.defined(op)
+            case nodes.Set():
+                self.assign(op.variable, self.value(op.value))
+            case nodes.Store():
+                self.memory.store(op)
+            case nodes.Assertion():
+                self.memory.assertion(op)
+            case nodes.Barrier():
+                raise AssertionError("barriers stand at block level")
+            case _:
+                self.control.operation(op)
+
+    def assign(self, variable: nodes.Variable, value: Lanes) -> None:
+        """Set a variable in the active lanes."""
+        slot = self.variables[variable]
+        if self.uniformity.variable(variable) < Level.LANE:
+            self.builder.store(self.scalar(value), slot)
+            return
+        new = self.lanes.vector(value)
+        if self.mask is not None and self.homes[variable] is not self.frame:
+            new = self.builder.select(self.mask, new, self.builder.load(slot, typ=new.type))
+        self.builder.store(new, slot)
+
+    def define(self, op: nodes.ValueOp) -> Lanes:
+        """The value of an operation."""
+        match op:
+            case nodes.Constant():
+                scalar = self.scalars.emit(op)
+                return Uniform(scalar, abs(int(op.value))) if op.type.is_integer else Uniform(scalar)
+            case nodes.ParameterValue():
+                return Uniform(self.arguments[op.parameter.name])
+            case nodes.Length():
+                return Uniform(self.arguments[f"{op.view.name}.length"])
+            case nodes.Special():
+                return self.specials.value(op.name)
+            case nodes.Get():
+                uniform = self.uniformity.variable(op.variable) < Level.LANE
+                loaded = self.builder.load(self.variables[op.variable], typ=self.variable_type(op.variable))
+                return Uniform(loaded) if uniform else Vector(loaded)
+            case nodes.Load():
+                return self.memory.load(op)
+            case nodes.Exchange():
+                return self.exchanges.value(op)
+            case nodes.Compare():
+                return self._compare(op)
+            case nodes.Binary() if op.type.is_integer:
+                return self._integer(op) or self._pure(op)
+            case nodes.Cast() if op.type.is_integer and op.operand.type.is_integer:
+                operand = self.value(op.operand)
+                if isinstance(operand, Linear):
+                    return self.lanes.convert(operand, op.operand, value_type(op.type)) or self._pure(op)
+                result = self._pure(op)
+                if isinstance(operand, Uniform) and isinstance(result, Uniform):
+                    return Uniform(result.scalar, operand.multiple & -operand.multiple or 1)
+                return result
+            case _:
+                return self._pure(op)
+
+    def _pure(self, op: nodes.ValueOp) -> Lanes:
+        operands = [self.value(o) for o in nodes.operands(op)]
+        if all(isinstance(o, Uniform) for o in operands):
+            return Uniform(self.scalars.emit(op, *(o.scalar for o in operands if isinstance(o, Uniform))))
+        if isinstance(op, nodes.Select) and isinstance(operands[0], Uniform):
+            vectors = [operands[0].scalar, self.lanes.vector(operands[1]), self.lanes.vector(operands[2])]
+        else:
+            vectors = [self.lanes.vector(o) for o in operands]
+        if isinstance(op, nodes.Binary) and self.mask is not None and op.op in ("floordiv", "mod", "shl", "shr"):
+            vectors = self._tamed(op, operands, vectors)
+        return Vector(self.vectors.emit(op, *vectors))
+
+    def _tamed(self, op: nodes.Binary, operands: list[Lanes], vectors: list[Any]) -> list[Any]:
+        """Harmless operands in inactive lanes: the known ranges, on which the code for division and shifts relies, hold in active ones only."""
+        harmless = self.vectors.constant(op.type, 1 if op.op in ("floordiv", "mod") else 0)
+        return [v if isinstance(o, Uniform) else self.builder.select(self.mask, v, harmless) for o, v in zip(operands, vectors, strict=True)]
+
+    def _compare(self, op: nodes.Compare) -> Lanes:
+        left, right = self.value(op.left), self.value(op.right)
+        if isinstance(left, Linear) or isinstance(right, Linear):
+            if op.left.type.is_integer and op.left.type.is_signed:
+                found = self.lanes.compare(op.op, left, right, op.left, op.right)
+                if found is not None:
+                    return found
+        return self._pure(op)
+
+    def _integer(self, op: nodes.Binary) -> Lanes | None:
+        """Integer arithmetic on linear values and on uniform ones whose multiples are worth knowing; None leaves it to the general case."""
+        left, right = self.value(op.left), self.value(op.right)
+        match op.op:
+            case "add":
+                return self.lanes.add(left, right)
+            case "sub":
+                return self.lanes.subtract(left, right)
+            case "mul":
+                return self.lanes.multiply(left, right)
+        if not isinstance(op.right, nodes.Constant):
+            return None
+        number = int(op.right.value)
+        if op.op == "shl" and 0 <= number < op.type.bits:
+            return self.lanes.multiply(left, self.lanes.number(value_type(op.type), 1 << number))
+        if not isinstance(left, Linear) or not modest(op.left):
+            return None
+        if op.op in ("floordiv", "mod") and number > 0:
+            parts = self.lanes.divide(left, number, op.left)
+            return None if parts is None else parts[0 if op.op == "floordiv" else 1]
+        if op.op == "shr" and 0 <= number < 48:
+            parts = self.lanes.divide(left, 1 << number, op.left)
+            return None if parts is None else parts[0]
+        if op.op == "and" and number > 0 and number & (number + 1) == 0:
+            parts = self.lanes.divide(left, number + 1, op.left)
+            return None if parts is None else parts[1]
+        return None

@@ -1,0 +1,87 @@
+"""The native functions of a kernel: the entry point, which sets the floating-point environment, and the loop over blocks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.emission import POINTER, Emission
+from kdsl.backend.cpu.lanes import I32, I64
+from kdsl.backend.llvm.module import call_intrinsic, memory_type
+from kdsl.ir.abi import layout
+
+_DEFAULT_MXCSR: Final = 0x1F80
+"""Round to nearest even, keep subnormals, no traps (Intel SDM volume 1, section 10.2.3)."""
+
+
+def native_type() -> ir.FunctionType:
+    """`void (i8* arguments, i64 first_block, i64 end_block, i8* scratch)`."""
+    return ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, POINTER])
+
+
+def emit(emission: Emission, name: str) -> None:
+    """Emit both functions into the module."""
+    blocks = ir.Function(emission.module, native_type(), f"{name}.blocks")
+    blocks.linkage = "internal"
+    # not inlined: LLVM does not know that the floating-point environment matters to arithmetic, and would move it across
+    _attributes(blocks, emission, "noinline")
+    _block_loop(emission, blocks)
+    entry = ir.Function(emission.module, native_type(), name)
+    _attributes(entry, emission)
+    _entry(emission, entry, blocks)
+
+
+def _attributes(function: Any, emission: Emission, *more: str) -> None:
+    for attribute in ("nounwind", *more):
+        function.attributes.add(attribute)
+    bits = emission.host.vector_bits
+    texts = ['"no-builtins"']  # a loop that copies stays a loop
+    if emission.host.is_x86:
+        texts += [f'"prefer-vector-width"="{bits}"', f'"min-legal-vector-width"="{bits}"']
+    for text in texts:
+        set.add(function.attributes, text)  # llvmlite lists only the attributes without text
+
+
+def _block_loop(emission: Emission, function: Any) -> None:
+    e = emission
+    b = e.builder
+    arguments, first, end, _ = function.args
+    b.position_at_end(function.append_basic_block("entry"))
+    for slot in layout(e.kernel).slots:
+        address = b.gep(arguments, [e.i64(slot.offset)], source_etype=ir.IntType(8))
+        is_pointer = slot.kind == "address"
+        loaded = b.load(address, align=slot.type.itemsize, typ=POINTER if is_pointer else memory_type(slot.type))
+        e.arguments[slot.name] = b.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, 0)) if slot.type.is_bool else loaded
+    head, body, following, leave = (e.append(n) for n in ("block", "threads", "endblock", "leave"))
+    entry = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    number = b.phi(I64, "block")
+    number.add_incoming(first, entry)
+    b.cbranch(b.icmp_signed("<", number, end), body, leave)
+    b.position_at_end(body)
+    e.specials.enter_block(number)
+    e.regions.threads(following)
+    b.position_at_end(following)
+    number.add_incoming(b.add(number, e.i64(1)), following)
+    b.branch(head)
+    b.position_at_end(leave)
+    b.ret_void()
+
+
+def _entry(emission: Emission, function: Any, blocks: Any) -> None:
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    if emission.host.is_x86:
+        before, wanted = b.alloca(I32), b.alloca(I32)
+        call_intrinsic(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), before)
+        b.store(ir.Constant(I32, _DEFAULT_MXCSR), wanted)
+        call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), wanted)
+        b.call(blocks, function.args)
+        call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), before)
+    else:
+        control = call_intrinsic(b, "llvm.aarch64.get.fpcr", I64)
+        call_intrinsic(b, "llvm.aarch64.set.fpcr", ir.VoidType(), ir.Constant(I64, 0))
+        b.call(blocks, function.args)
+        call_intrinsic(b, "llvm.aarch64.set.fpcr", ir.VoidType(), control)
+    b.ret_void()

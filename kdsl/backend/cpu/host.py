@@ -1,0 +1,123 @@
+"""The processors that the CPU target emits for: their names, their vectors, and LLVM's machine for them.
+
+What is not here: code. A `HostCpu` is found by `HostCpu.detect()` or named: `x86-64-v3` (AVX2, FMA), `x86-64-v4` (AVX-512), `aarch64` (NEON).
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import threading
+from dataclasses import dataclass
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+from kdsl.backend.llvm.module import initialise
+
+_NEEDED_V3: Final = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_NEEDED_V4: Final = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+class UnsupportedCpuError(RuntimeError):
+    """The CPU target has no code for this processor."""
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """What one generation of processors offers."""
+
+    triple: str
+    """LLVM's name of the platform."""
+    lanes: int
+    """32-bit lanes of a vector register."""
+    bits: int
+    """Bits of a vector register."""
+    compact_masks: bool
+    """Whether masks have registers of one bit per lane."""
+
+
+_GENERATIONS: Final = {
+    "x86-64-v3": _Generation("x86_64-unknown-linux-gnu", 8, 256, False),
+    "x86-64-v4": _Generation("x86_64-unknown-linux-gnu", 16, 512, True),
+    "aarch64": _Generation("aarch64-unknown-linux-gnu", 4, 128, False),
+}
+
+
+@dataclass(frozen=True)
+class HostCpu:
+    """A processor to emit for. Its fields are all that the code depends on, so they belong into the key of a cache."""
+
+    generation: str
+    """`x86-64-v3`, `x86-64-v4` or `aarch64`."""
+    cpu: str = ""
+    """LLVM's name of the model, for scheduling; empty means the generation in general."""
+    features: str = ""
+    """LLVM's list of features beyond the model's."""
+    triple: str = ""
+    """LLVM's name of the platform; empty means Linux."""
+
+    def __post_init__(self) -> None:
+        if self.generation not in _GENERATIONS:
+            raise UnsupportedCpuError(f"there is no CPU target {self.generation!r}; there are {', '.join(_GENERATIONS)}")
+
+    @staticmethod
+    def detect() -> HostCpu:
+        """The processor that this process runs on. Raises UnsupportedCpuError if it is older than x86-64-v3 or of another kind."""
+        return _detect()
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether it is an x86-64 processor."""
+        return self.generation.startswith("x86")
+
+    @property
+    def lanes(self) -> int:
+        """32-bit lanes of one vector register."""
+        return _GENERATIONS[self.generation].lanes
+
+    @property
+    def vector_bits(self) -> int:
+        """Bits of one vector register."""
+        return _GENERATIONS[self.generation].bits
+
+    @property
+    def compact_masks(self) -> bool:
+        """Whether a mask takes one bit per lane (AVX-512), so that narrow compares are as good as wide ones."""
+        return _GENERATIONS[self.generation].compact_masks
+
+    @property
+    def platform(self) -> str:
+        """LLVM's name of the platform."""
+        return self.triple or _GENERATIONS[self.generation].triple
+
+    def machine(self, optimise: int) -> Any:
+        """LLVM's code generator for this processor at an optimisation level of 0 to 3."""
+        return _machine(self, optimise, threading.get_ident())
+
+
+@functools.lru_cache(maxsize=64)
+def _machine(host: HostCpu, optimise: int, _thread: int) -> Any:
+    # one per thread: LLVM's target machines are not meant to be shared between threads
+    initialise()
+    cpu = host.cpu or ("generic" if host.generation == "aarch64" else host.generation)
+    target = llvm.Target.from_triple(host.platform)
+    return target.create_target_machine(cpu=cpu, features=host.features, opt=optimise, reloc="pic", codemodel="small")
+
+
+@functools.cache
+def _detect() -> HostCpu:
+    initialise()
+    kind = platform.machine().lower()
+    triple = llvm.get_process_triple()
+    name = llvm.get_host_cpu_name()
+    if kind in ("aarch64", "arm64"):
+        return HostCpu("aarch64", name, llvm.get_host_cpu_features().flatten(), triple)
+    if kind not in ("x86_64", "amd64"):
+        raise UnsupportedCpuError(f"the CPU target runs on x86-64 and AArch64, and this machine is {kind!r}")
+    features = llvm.get_host_cpu_features()
+    missing = [feature for feature in _NEEDED_V3 if not features.get(feature)]
+    if missing:
+        raise UnsupportedCpuError(f"the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor ({name}) lacks {', '.join(missing)}")
+    generation = "x86-64-v4" if all(features.get(feature) for feature in _NEEDED_V4) else "x86-64-v3"
+    return HostCpu(generation, name, features.flatten(), triple)

@@ -1,0 +1,87 @@
+"""Masks of lanes: None while every lane is active, else an LLVM `<W x i1>`; `NOBODY` where control arrives without a lane.
+
+A mask restricts a condition by `select`, not by `and`: what an inactive lane computes may be undefined, and `select` stops that from spreading.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final, TypeAlias
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import BIT, I32
+from kdsl.backend.llvm.module import call_intrinsic
+
+
+class Nobody(enum.Enum):
+    """The type of `NOBODY`."""
+
+    NOBODY = 0
+
+
+NOBODY: Final = Nobody.NOBODY
+"""No lane."""
+
+Mask: TypeAlias = Any
+"""None (all lanes), NOBODY, or an LLVM vector of i1."""
+
+
+class Masks:
+    """Operations on masks of one width."""
+
+    def __init__(self, builder: ir.IRBuilder, width: int) -> None:
+        self.builder = builder
+        self.width = width
+        self.type = ir.VectorType(BIT, width)
+        self.bits = ir.IntType(width)
+        self.all = ir.Constant(self.type, [1] * width)
+        self.none = ir.Constant(self.type, [0] * width)
+
+    def explicit(self, mask: Mask) -> Any:
+        """The LLVM vector of a mask."""
+        return self.all if mask is None else self.none if mask is NOBODY else mask
+
+    def both(self, mask: Mask, condition: Any) -> Any:
+        """The lanes of `mask` for which `condition` holds."""
+        if mask is None:
+            return condition
+        return self.none if mask is NOBODY else self.builder.select(mask, condition, self.none)
+
+    def without(self, mask: Mask, condition: Any) -> Any:
+        """The lanes of `mask` for which `condition` does not hold."""
+        return self.both(mask, self.builder.xor(condition, self.all))
+
+    def either(self, a: Mask, b: Mask) -> Mask:
+        """The lanes of both masks together."""
+        if a is None or b is None:
+            return None
+        if a is NOBODY:
+            return b
+        return a if b is NOBODY else self.builder.or_(a, b)
+
+    def packed(self, mask: Mask) -> Any:
+        """The mask as an integer, lane 0 in the lowest bit."""
+        return self.builder.bitcast(self.explicit(mask), self.bits)
+
+    def unpacked(self, bits: Any) -> Any:
+        """The mask of an integer."""
+        return self.builder.bitcast(bits, self.type)
+
+    def any(self, mask: Any) -> Any:
+        """i1: whether some lane is active."""
+        return self.builder.icmp_unsigned("!=", self.packed(mask), ir.Constant(self.bits, 0))
+
+    def first(self, mask: Mask) -> Any:
+        """i32: the first active lane of a mask that is not empty."""
+        if mask is None:
+            return ir.Constant(I32, 0)
+        bits = self.packed(mask)
+        wide = bits if self.width == 32 else self.builder.zext(bits, I32)
+        if self.width < 32:  # an empty mask gives the last lane, which exists
+            wide = self.builder.or_(wide, ir.Constant(I32, 1 << (self.width - 1)))
+        return call_intrinsic(self.builder, "llvm.cttz.i32", I32, wide, ir.Constant(BIT, 0))
+
+    def lane(self, vector: Any, mask: Mask) -> Any:
+        """The value of some active lane."""
+        return self.builder.extract_element(vector, self.first(mask))

@@ -1,0 +1,220 @@
+"""A block of threads: block level in scalar code, and regions, each a loop over the groups of lanes.
+
+What lives from one region to another is kept in contexts, one value per group: loaded once where a region begins, stored once where it ends, so that inside it
+stays in registers. Cheap values are computed again instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.control import Merge
+from kdsl.backend.cpu.lanes import BIT, I64, Lanes, Linear, Uniform, Vector
+from kdsl.backend.cpu.masks import NOBODY, Mask
+from kdsl.backend.cpu.plan import Region
+from kdsl.backend.cpu.scratch import Context
+from kdsl.backend.llvm.module import value_type
+from kdsl.ir import nodes
+from kdsl.ir.uniformity import Level
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Regions:
+    """Emits the body of a kernel for one block of threads."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.e = emission
+        self.at_block_level = True
+        """Whether the builder is outside of regions."""
+        self.block_end: Any = None
+        """LLVM block behind the block of threads."""
+        self.alive: Context | None = None
+        """Per group the lanes that have not returned, as bits; None if no thread returns before a later region."""
+        self.contexts: dict[nodes.ValueOp | nodes.Variable, Context] = {}
+        self.exports: dict[nodes.ValueOp, Any] = {}
+        self._full = ir.Constant(emission.masks.bits, -1)
+
+    # ------------------------------------------------------------------------------------------------------------ block level
+
+    def threads(self, block_end: Any) -> None:
+        """Run all threads of a block, ending at the LLVM block `block_end`."""
+        e = self.e
+        kernel = e.kernel
+        self.block_end = block_end
+        for variable in kernel.variables:
+            e.variables[variable] = e.allocate(e.variable_type(variable), "variable")
+        for variable in kernel.variables:
+            if variable in e.plan.stored_variables:
+                self.contexts[variable] = self._context(e.variable_type(variable))
+        for op in nodes.walk(kernel.body):
+            if isinstance(op, nodes.ValueOp) and op in e.plan.stored:
+                self.contexts[op] = self._context(self._kind(op))
+            if isinstance(op, nodes.ValueOp) and op in e.plan.exports:
+                self.exports[op] = e.allocate(value_type(op.type), "export")
+        if e.plan.has_barriers and any(isinstance(op, nodes.Return) for op in nodes.walk(kernel.body)):
+            self.alive = Context(e, e.masks.bits, -(-e.width // 8))
+            self._revive(self.alive)
+        e.values, e.mask, e.dead = {}, None, False
+        e.block(kernel.body)
+        if not e.dead:
+            e.builder.branch(block_end)
+
+    def _kind(self, value: nodes.ValueOp) -> ir.Type:
+        return value_type(value.type, None if self.e.uniformity.level(value) < Level.LANE else self.e.width)
+
+    def _context(self, kind: ir.Type) -> Context:
+        element, count = (kind.element, kind.count) if isinstance(kind, ir.VectorType) else (kind, 1)
+        bits = element.width if isinstance(element, ir.IntType) else 32 if isinstance(element, ir.FloatType) else 64
+        return Context(self.e, kind, max(1, bits * count // 8))
+
+    def _revive(self, alive: Context) -> None:
+        """At the start of a block no thread has returned."""
+        for group in range(self.e.groups):
+            self._at_group(self.e.i64(group))
+            last = self.e.kernel.threads - group * self.e.width
+            bits = self._full if last >= self.e.width else ir.Constant(self.e.masks.bits, (1 << last) - 1)
+            alive.store(bits)
+        self.e.specials.leave_group()
+
+    def block_level(self, block: nodes.Block) -> None:
+        """Emit a block by its plan: regions, and what stands between them."""
+        for item in self.e.plan.items[block]:
+            if isinstance(item, Region):
+                self.region(item)
+            else:
+                self.e.operation(item)
+            if self.e.dead:
+                return
+
+    # ---------------------------------------------------------------------------------------------------------------- regions
+
+    def _at_group(self, group: Any) -> None:
+        e = self.e
+        e.specials.group = group
+        e.specials.first_thread = e.i64(0) if e.groups == 1 else e.builder.mul(group, e.i64(e.width))
+
+    def region(self, region: Region) -> None:
+        """A loop over the groups of lanes."""
+        e = self.e
+        b = e.builder
+        outside = e.values
+        e.values = dict(outside)
+        anyone = e.allocate(BIT, "anyone") if self.alive is not None and region.returns else None
+        if anyone is not None:
+            b.store(ir.Constant(BIT, 0), anyone)
+        head, end, after = e.append("group"), Merge(e, "endgroup"), e.append("endregion")
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        group: Any = e.i64(0)
+        if e.groups > 1:
+            group = b.phi(I64, "group")
+            group.add_incoming(e.i64(0), before)
+        self.at_block_level = False
+        self._at_group(group)
+        self._group(region, end, anyone)
+        self.at_block_level = True
+        if e.groups > 1:
+            following = b.add(group, e.i64(1))
+            group.add_incoming(following, b.block)
+            b.cbranch(b.icmp_unsigned("<", following, e.i64(e.groups)), head, after)
+        else:
+            b.branch(after)
+        b.position_at_end(after)
+        e.specials.leave_group()
+        e.values, e.mask, e.dead = outside, None, False
+        for op in region.ops:
+            if isinstance(op, nodes.ValueOp) and op in self.exports:
+                e.values[op] = Uniform(b.load(self.exports[op], typ=value_type(op.type)))
+        if anyone is not None:
+            rest = e.append("rest")
+            b.cbranch(b.load(anyone, typ=BIT), rest, self.block_end)
+            b.position_at_end(rest)
+
+    def _group(self, region: Region, end: Merge, anyone: Any) -> None:
+        """Run the region for one group."""
+        e = self.e
+        b = e.builder
+        e.mask, e.dead, e.guarded = self._initial_mask(), False, True
+        e.control.pending = [end]
+        if self.alive is not None:  # groups without lanes go straight to the end, behind the stores of contexts
+            e.control.go_on_if_any()
+        lanes_end = Merge(e, "endlanes")
+        e.control.pending = [lanes_end]
+        for value in region.imports:
+            self._import(value)
+        for variable in region.variables:
+            e.homes.setdefault(variable, e.frame)
+            if variable in self.contexts:
+                b.store(self.contexts[variable].load(), e.variables[variable])
+            elif e.plan.home_of[variable] in e.plan.items:
+                b.store(ir.Constant(e.variable_type(variable), None), e.variables[variable])
+        e.operations(region.ops)
+        if not e.dead:
+            lanes_end.arrive(e.mask)
+        rest = lanes_end.open()
+        if not e.dead:
+            self._leave_group(region, rest, anyone)
+            end.arrive(NOBODY)
+        end.open()
+
+    def _leave_group(self, region: Region, rest: Mask, anyone: Any) -> None:
+        """Store what later regions need. `rest` has the lanes that have not returned."""
+        e = self.e
+        b = e.builder
+        for variable in region.variables:
+            if variable in self.contexts and variable in region.assigned:
+                self.contexts[variable].store(b.load(e.variables[variable], typ=e.variable_type(variable)))
+        if self.alive is not None and region.returns:
+            bits = e.masks.packed(rest)
+            self.alive.store(bits)
+            some = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+            b.store(b.or_(b.load(anyone, typ=BIT), some), anyone)
+
+    def _initial_mask(self) -> Mask:
+        """The lanes of the group that are threads and have not returned."""
+        e = self.e
+        b = e.builder
+        if self.alive is not None:
+            return e.masks.unpacked(self.alive.load())
+        if e.kernel.threads % e.width == 0:
+            return None
+        if e.groups == 1:
+            return ir.Constant(e.masks.type, [int(lane < e.kernel.threads) for lane in range(e.width)])
+        bits = e.lanes.compare_bits
+        kind = ir.IntType(bits)
+        left = b.trunc(b.sub(e.i64(e.kernel.threads), e.specials.first_thread), kind)
+        return b.icmp_signed("<", ir.Constant(ir.VectorType(kind, e.width), list(range(e.width))), e.lanes.splat(left))
+
+    def _import(self, value: nodes.ValueOp) -> None:
+        """Make a value available that another region defines."""
+        e = self.e
+        if value in e.values:
+            return
+        if value in self.contexts:
+            loaded = self.contexts[value].load()
+            e.values[value] = Vector(loaded) if isinstance(loaded.type, ir.VectorType) else Uniform(loaded)
+        else:
+            e.values[value] = e.define(value)
+
+    def defined(self, op: nodes.ValueOp) -> None:
+        """Keep a new value for later regions, or for block level, if they need it."""
+        if self.at_block_level:
+            return
+        e = self.e
+        value: Lanes = e.values[op]
+        if op in self.exports:
+            e.builder.store(e.scalar(value), self.exports[op])
+        elif op in self.contexts:
+            uniform = e.uniformity.level(op) < Level.LANE
+            if uniform and isinstance(value, Linear):
+                raise AssertionError("a uniform value has no lanes")
+            self.contexts[op].store(e.scalar(value) if uniform else e.lanes.vector(value))
+
+    def returned(self) -> None:
+        """The active lanes are done."""
+        self.e.control.nobody_left()

@@ -1,0 +1,116 @@
+"""Where a thread stands: thread, block, lane and warp indices of the lanes of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Term, Uniform, Vector
+from kdsl.ir import nodes
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Specials:
+    """Emits `Special` values. Threads are numbered x fastest; group g holds the threads g * W and up."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.e = emission
+        self.block: dict[str, Any] = {}
+        """LLVM scalars of the block's indices."""
+        self.block_number: Any = None
+        """Linear number of the block, i64."""
+        self.first_thread: Any = ir.Constant(I64, 0)
+        """Number of lane 0 of the group in the block, i64."""
+        self.group: Any = ir.Constant(I64, 0)
+        """Number of the group in the block, i64."""
+
+    def enter_block(self, number: Any) -> None:
+        """Take the block with this linear number apart, by the extents of the grid."""
+        b = self.e.builder
+        arguments = self.e.arguments
+        self.block_number = number
+        used = {op.name for op in nodes.walk(self.e.kernel.body) if isinstance(op, nodes.Special)}
+        if used & {"block_idx.x", "block_idx.y", "block_idx.z"}:
+            # the launch fills the grid with blocks, so an extent is not 0 where a block runs; `or` keeps the division defined anyway
+            x = b.zext(b.select(b.icmp_signed("==", arguments["grid_x"], ir.Constant(I32, 0)), ir.Constant(I32, 1), arguments["grid_x"]), I64)
+            y = b.zext(b.select(b.icmp_signed("==", arguments["grid_y"], ir.Constant(I32, 0)), ir.Constant(I32, 1), arguments["grid_y"]), I64)
+            row = b.udiv(number, x)
+            self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": b.urem(row, y), "block_idx.z": b.udiv(row, y)}
+
+    def leave_group(self) -> None:
+        """Go back to block level, where only what the whole block shares has a meaning."""
+        self.first_thread = self.group = ir.Constant(I64, 0)
+
+    def value(self, name: nodes.SpecialName) -> Lanes:
+        """The value of one special."""
+        e = self.e
+        b, width = e.builder, e.width
+        kernel = e.kernel
+        if name.startswith("block_idx"):
+            return Uniform(self.block[name])
+        if name.startswith("grid_dim"):
+            return Uniform(b.sext(e.arguments[f"grid_{name[-1]}"], I64))
+        if kernel.threads == 1 or (name == "warp_index" and kernel.threads <= nodes.WARP_SIZE):
+            return Uniform(e.i64(0), 0)
+        match name:
+            case "thread_rank":
+                return Linear(self.first_thread, (Term(e.lanes.iota),), width if e.groups > 1 else 0)
+            case "lane_index":
+                first = e.i64(0) if width == nodes.WARP_SIZE else b.and_(self.first_thread, e.i64(nodes.WARP_SIZE - 1))
+                return Linear(first, (Term(e.lanes.iota),), 0 if width == nodes.WARP_SIZE or e.groups == 1 else width)
+            case "warp_index":
+                return Uniform(b.lshr(self.first_thread, e.i64(5)))
+            case _:
+                return self._thread("xyz".index(name[-1]))
+
+    def _thread(self, axis: int) -> Lanes:
+        """thread_idx along one axis: (rank // stride) % extent."""
+        e = self.e
+        b, width = e.builder, e.width
+        extent = e.kernel.block_dim[axis]
+        stride = 1
+        for below in e.kernel.block_dim[:axis]:
+            stride *= below
+        if extent == 1:
+            return Uniform(e.i64(0), 0)
+        if e.groups == 1:
+            return self._constant([(t // stride) % extent for t in range(width)])
+        last = stride * extent == e.kernel.threads  # no threads beyond, so no remainder to take
+        if stride % width == 0:  # the same in the whole group
+            quotient = b.udiv(self.first_thread, e.i64(stride))
+            return Uniform(quotient if last else b.urem(quotient, e.i64(extent)))
+        if stride == 1 and (last or extent % width == 0):
+            return Linear(self.first_thread if last else b.urem(self.first_thread, e.i64(extent)), (Term(e.lanes.iota),), width)
+        if width % stride == 0:  # the group holds whole rows along the axes below
+            rows = width // stride
+            offsets = tuple(lane // stride for lane in range(width))
+            if rows % extent == 0:
+                return self._constant([o % extent for o in offsets])
+            if last or extent % rows == 0:
+                first = b.mul(self.group, e.i64(rows))
+                return Linear(first if last else b.urem(first, e.i64(extent)), (Term(offsets),), rows)
+        return self._table(stride, extent)
+
+    def _constant(self, offsets: list[int]) -> Lanes:
+        if len(set(offsets)) == 1:
+            return Uniform(self.e.i64(offsets[0]), offsets[0])
+        return Linear(self.e.i64(0), (Term(tuple(offsets)),), 0)
+
+    def _table(self, stride: int, extent: int) -> Lanes:
+        """Read the indices of the group's lanes from a table: the block's shape does not fit the group's."""
+        e = self.e
+        b = e.builder
+        name = f"thread_index.{stride}.{extent}"
+        kind = ir.VectorType(I32, e.width)
+        if name not in e.module.globals:
+            rows = [[((g * e.width + lane) // stride) % extent for lane in range(e.width)] for g in range(e.groups)]
+            table = ir.GlobalVariable(e.module, ir.ArrayType(kind, e.groups), name)
+            table.global_constant = True
+            table.linkage = "internal"
+            table.align = 64
+            table.initializer = ir.Constant(table.value_type, [ir.Constant(kind, row) for row in rows])
+        row = b.load(b.gep(e.module.globals[name], [self.group], source_etype=kind), align=4 * e.width if e.width <= 16 else 64, typ=kind)
+        return Vector(b.sext(row, ir.VectorType(I64, e.width)))

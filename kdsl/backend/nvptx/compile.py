@@ -1,0 +1,93 @@
+"""`compile_ptx`: a kernel of the IR to PTX text for one target; `compile_module`: several kernels to one text.
+
+The text is the same in every process, is pure ASCII, and calls nothing that is not in it. What is not here: assembling it (the driver does, or ptxas:
+`kdsl.testing.ptx`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from kdsl.backend.llvm.module import CodeGenerationError, initialise, optimise, parse
+from kdsl.backend.nvptx import limits, targets
+from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.lines import Lines
+from kdsl.backend.nvptx.lowering import Lowering
+from kdsl.backend.nvptx.symbols import entry_name
+from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS, ToBarrier
+
+TRIPLE: Final = "nvptx64-nvidia-cuda"
+_BARRIERS: Final = tuple(name for name, row in INTRINSICS.items() if isinstance(row.lowering, ToBarrier))
+
+
+def compile_ptx(kernel: nodes.Kernel, target: str, *, optimise: int = 3) -> str:
+    """The PTX of `kernel` for `target` (such as `sm_90`), optimised by LLVM at level 0 to 3. Its entry is called `entry_name(kernel)`.
+
+    Raises TargetError for a target that is unknown or lacks what the kernel uses, LimitError for a kernel that is too large, ValueError for another level.
+    """
+    return compile_module([kernel], target, optimise=optimise)
+
+
+def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: int = 3) -> str:
+    """One PTX module with an entry for every kernel, in order. Further kernels of one name get `_2`, `_3` … behind it. Raises what `compile_ptx` raises."""
+    gpu = targets.find(target)
+    if optimise not in range(4):
+        raise ValueError(f"optimise is 0, 1, 2 or 3, not {optimise!r}")
+    if not kernels:
+        raise ValueError("a PTX module has at least one kernel")
+    for kernel in kernels:
+        limits.check(kernel)
+    version = targets.version_for(gpu, [name for kernel in kernels for name in _intrinsics(kernel)])
+    initialise()
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)
+    text = _emit(kernels, machine, optimise)
+    _verify(text)
+    return text
+
+
+def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int) -> str:
+    module = ir.Module(name="kdsl")
+    module.triple = TRIPLE
+    # Without the layout LLVM splits accesses to 64-bit elements
+    module.data_layout = str(machine.target_data)
+    lines, failures = Lines(module, kernels[0].location.file), Failures(module)
+    for kernel, name in zip(kernels, _names(kernels), strict=True):
+        Lowering(kernel, name, lines, failures).run()
+    parsed = parse(module)
+    optimise(parsed, machine, level)
+    return str(machine.emit_assembly(parsed))
+
+
+def _names(kernels: Sequence[nodes.Kernel]) -> list[str]:
+    """The symbols of the kernels, all different."""
+    names: list[str] = []
+    for name in map(entry_name, kernels):
+        candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+        names.append(next(candidate for candidate in candidates if candidate not in names))
+    return names
+
+
+def _intrinsics(kernel: nodes.Kernel) -> list[str]:
+    """The names of the intrinsics that a kernel uses and that may have floors."""
+    used: dict[str, None] = {}
+    for op in nodes.walk(kernel.body):
+        if isinstance(op, nodes.Exchange):
+            used[op.name] = None
+        elif isinstance(op, nodes.Barrier):
+            used.update(dict.fromkeys(_BARRIERS))
+    return list(used)
+
+
+def _verify(text: str) -> None:
+    """What ptxas would refuse, or nothing would define, must not leave the compiler."""
+    if ".extern" in text:
+        line = next(line for line in text.splitlines() if ".extern" in line)
+        raise CodeGenerationError(f"the PTX refers to something outside of it: {line.strip()}")
+    if not text.isascii():
+        raise CodeGenerationError("the PTX is not pure ASCII")

@@ -1,0 +1,102 @@
+"""The entry of a kernel: its parameters, which are the slots of `kdsl.ir.abi` in order, and its attributes.
+
+Memory of views is addressed in the global space, so accesses need no conversion of addresses. What is not here: the body.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.module import memory_type
+from kdsl.backend.nvptx.aliasing import Promise, promises
+from kdsl.ir import nodes
+from kdsl.ir.abi import Slot, SlotKind, layout
+
+GLOBAL: Final = 1
+"""LLVM's number of the global address space."""
+SHARED: Final = 3
+"""LLVM's number of the shared address space."""
+LONGEST_VIEW: Final = 1 << 48
+"""No array has more elements: device addresses have fewer bits than this says."""
+
+_POINTERS: Final = ("claim", "record")
+
+
+def pointer(space: int) -> ir.Type:
+    """The type of an address in a space of memory."""
+    return ir.PointerType(addrspace=space)
+
+
+def opaque(address: Any) -> Any:
+    """An alloca or a global variable whose type is a plain address, as LLVM has it; llvmlite would print the type of what it points to."""
+    address.type = pointer(address.type.addrspace)
+    return address
+
+
+def attribute(attributes: set[str], text: str) -> None:
+    """Add an attribute that LLVM knows and llvmlite's own list of attributes lacks."""
+    set.add(attributes, text)
+
+
+class Entry:
+    """The LLVM function of a kernel, and its parameters."""
+
+    def __init__(self, module: ir.Module, kernel: nodes.Kernel, name: str) -> None:
+        slots = layout(kernel).slots
+        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_type(slot) for slot in slots]), name)
+        self.function.calling_convention = "ptx_kernel"
+        self.promises: dict[nodes.View, Promise] = promises(kernel)
+        """What may be assumed of each view."""
+        self._arguments: dict[tuple[SlotKind, object], Any] = {}
+        for slot, argument in zip(slots, self.function.args, strict=True):
+            self._arguments[slot.kind, slot.parameter or slot.name] = argument
+            self._describe(slot, argument)
+        attributes = self.function.attributes
+        attributes.add("convergent")
+        attributes.add("nounwind")
+        attribute(attributes, '"nvvm.maxntid"="{},{},{}"'.format(*kernel.block_dim))
+        # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
+        attribute(attributes, '"no-jump-tables"="true"')
+
+    def address(self, view: nodes.View) -> Any:
+        """The address of a view's first element."""
+        return self._arguments["address", view]
+
+    def length(self, view: nodes.View) -> Any:
+        """The number of a view's elements, i64."""
+        return self._arguments["length", view]
+
+    def value(self, parameter: nodes.ScalarParameter) -> Any:
+        """A scalar as it was passed (a bool is a byte)."""
+        return self._arguments["value", parameter]
+
+    def hidden(self, name: str) -> Any:
+        """A parameter that every kernel has."""
+        return self._arguments["hidden", name]
+
+    def _describe(self, slot: Slot, argument: Any) -> None:
+        if slot.kind == "address":
+            assert isinstance(slot.parameter, nodes.View)
+            argument.attributes.align = slot.parameter.type.itemsize
+            promise = self.promises[slot.parameter]
+            if promise.alone:
+                argument.add_attribute("noalias")
+            if not slot.parameter.written:
+                attribute(argument.attributes, "readonly")
+        elif slot.kind == "length":
+            attribute(argument.attributes, f"range(i64 0, {LONGEST_VIEW})")
+        elif slot.name.startswith("grid_") and slot.kind == "hidden":
+            attribute(argument.attributes, f"range(i32 1, {-(1 << 31)})")
+        elif _is_pointer(slot):
+            argument.add_attribute("noalias")
+            argument.attributes.align = 8
+
+
+def _is_pointer(slot: Slot) -> bool:
+    return slot.kind == "address" or (slot.kind == "hidden" and slot.name in _POINTERS)
+
+
+def _type(slot: Slot) -> ir.Type:
+    return pointer(GLOBAL) if _is_pointer(slot) else memory_type(slot.type)

@@ -1,0 +1,135 @@
+"""Exchange between the lanes of a warp (`nodes.Exchange`): shuffles, reductions by butterfly, votes.
+
+The frontend has proved that all lanes of the warp that have not returned arrive together. `shfl.sync` and `vote.sync` wait for the lanes of their mask
+that have not exited, so the mask is always full. Votes leave exited lanes out by themselves. A shuffle from an exited lane (or from one that a partial
+warp never had) is undefined, so where there can be such lanes a ballot says who takes part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.arithmetic import Arithmetic
+from kdsl.backend.llvm.module import call_intrinsic
+from kdsl.ir import nodes
+from kdsl.ir.uniformity import Level, Uniformity
+from kdsl.lang.intrinsics import INTRINSICS, ToExchange
+from kdsl.lang.types import DType
+
+_I1: Final = ir.IntType(1)
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_FULL: Final = _I32(0xFFFFFFFF)
+_CLAMP: Final = {"bfly": 31, "idx": 31, "down": 31, "up": 0}
+_BUTTERFLY: Final = (16, 8, 4, 2, 1)
+
+
+class Exchanges:
+    """Emits exchanges with a builder."""
+
+    def __init__(self, builder: ir.IRBuilder, arithmetic: Arithmetic, lane: Any) -> None:
+        self._builder = builder
+        self._arithmetic = arithmetic
+        self._lane = lane
+
+    def emit(self, op: nodes.Exchange, arguments: list[Any], *, whole: bool) -> Any:
+        """The value of an exchange. `whole` says that all 32 lanes are known to take part."""
+        lowering = INTRINSICS[op.name].lowering
+        assert isinstance(lowering, ToExchange)
+        of = op.arguments[0].type
+        match lowering.kind:
+            case "vote":
+                result = _I32 if lowering.mode == "ballot" else _I1
+                return call_intrinsic(self._builder, f"llvm.nvvm.vote.{lowering.mode}.sync", result, _FULL, arguments[0])
+            case "reduce" if whole:
+                return self._reduce(lowering.mode, of, arguments[0])
+            case "reduce":
+                return self._reduce_some(lowering.mode, of, arguments[0])
+            case "shuffle":
+                amount = self._builder.and_(self._builder.trunc(arguments[1], _I32), _I32(31))
+                got = self._shuffle(lowering.mode, of, arguments[0], amount)
+                return got if whole else self._own_if_absent(lowering.mode, arguments[0], got, amount)
+
+    # ---------------------------------------------------------------------------------------------------------------- shuffle
+
+    def _shuffle(self, mode: str, of: DType, value: Any, amount: Any) -> Any:
+        """`shfl.sync` of any element type: in words of 32 bits."""
+        b, kind = self._builder, value.type
+        if of.is_float:
+            value = b.bitcast(value, _I64 if of.bits == 64 else _I32)
+        if of.bits == 64:
+            low = self._shuffle_word(mode, b.trunc(value, _I32), amount)
+            high = self._shuffle_word(mode, b.trunc(b.lshr(value, _I64(32)), _I32), amount)
+            got = b.or_(b.zext(low, _I64), b.shl(b.zext(high, _I64), _I64(32)))
+        elif of.bits == 32:
+            got = self._shuffle_word(mode, value, amount)
+        else:
+            got = b.trunc(self._shuffle_word(mode, b.zext(value, _I32), amount), kind)
+        return b.bitcast(got, kind) if of.is_float else got
+
+    def _shuffle_word(self, mode: str, word: Any, amount: Any) -> Any:
+        return call_intrinsic(self._builder, f"llvm.nvvm.shfl.sync.{mode}.i32", _I32, _FULL, word, amount, _I32(_CLAMP[mode]))
+
+    def _own_if_absent(self, mode: str, own: Any, got: Any, amount: Any) -> Any:
+        b = self._builder
+        # Up and down beyond the warp give the own value already, so there any bit of the ballot serves
+        source = {"idx": lambda: amount, "bfly": lambda: b.xor(self._lane, amount), "up": lambda: b.sub(self._lane, amount),
+                  "down": lambda: b.add(self._lane, amount)}[mode]()  # fmt: skip
+        present = b.trunc(b.lshr(self._present(), b.and_(source, _I32(31))), _I1)
+        return b.select(present, got, own)
+
+    def _present(self) -> Any:
+        """A bit for every lane that takes part."""
+        return call_intrinsic(self._builder, "llvm.nvvm.vote.ballot.sync", _I32, _FULL, _I1(1))
+
+    # -------------------------------------------------------------------------------------------------------------- reduction
+
+    def _combine(self, mode: str, of: DType, a: Any, b: Any) -> Any:
+        if mode == "add":
+            return self._builder.fadd(a, b) if of.is_float else self._builder.add(a, b)
+        return self._arithmetic.extreme(mode, of, a, b)
+
+    def _reduce(self, mode: str, of: DType, value: Any) -> Any:
+        for distance in _BUTTERFLY:
+            value = self._combine(mode, of, value, self._shuffle("bfly", of, value, _I32(distance)))
+        return value
+
+    def _reduce_some(self, mode: str, of: DType, value: Any) -> Any:
+        """The same tree with the absent lanes left out.
+
+        After the rounds down to some distance, all lanes whose numbers agree below that distance hold the same partial result. A lane whose partner is absent
+        takes it from the first such lane that is there; if there is none, that branch of the tree is empty.
+        """
+        b = self._builder
+        present = self._present()
+        for distance in _BUTTERFLY:
+            alike = sum(1 << lane for lane in range(0, 32, 2 * distance))
+            partner = b.and_(b.xor(self._lane, _I32(distance)), _I32(2 * distance - 1))
+            holders = b.and_(present, b.shl(_I32(alike), partner))
+            # With the highest bit there is always a first one; which lane it names does not matter where there are no holders
+            first = call_intrinsic(b, "llvm.cttz.i32", _I32, b.or_(holders, _I32(1 << 31)), _I1(1))
+            other = self._shuffle("idx", of, value, first)
+            value = b.select(b.icmp_unsigned("!=", holders, _I32(0)), self._combine(mode, of, value, other), value)
+        return value
+
+
+def with_absent_lanes(kernel: nodes.Kernel) -> frozenset[nodes.Op]:
+    """The exchanges in which lanes of a warp may be absent: never there (the block is no multiple of 32), or returned before on their own."""
+    ops = list(nodes.walk(kernel.body))
+    exchanges = [(number, op) for number, op in enumerate(ops) if isinstance(op, nodes.Exchange)]
+    if not exchanges or kernel.threads % nodes.WARP_SIZE:
+        return frozenset(op for _, op in exchanges)
+    uniformity = Uniformity(kernel)
+    alone = [
+        (number, _loops(uniformity, op))
+        for number, op in enumerate(ops)
+        if isinstance(op, nodes.Return) and uniformity.divergence(op, Level.GROUP) is not None
+    ]
+    # A return further down comes before the exchange as well if a loop leads back from it
+    return frozenset(op for number, op in exchanges if any(at < number or loops & _loops(uniformity, op) for at, loops in alone))
+
+
+def _loops(uniformity: Uniformity, op: nodes.Op) -> frozenset[nodes.Op]:
+    return frozenset(c for c in uniformity.path(op) if isinstance(c, nodes.While | nodes.ForRange))

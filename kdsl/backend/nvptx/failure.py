@@ -1,0 +1,76 @@
+"""What a failed check does on the GPU: the first one fills the record that the host reads, and the thread goes on.
+
+One small function per module, never expanded in place, so that a check costs its branch and nothing else. The layout of the record and the protocol
+(claim, fill, fence of system scope, state) stand in `kdsl.ir.abi`. What is not here: the checks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.nvptx.entry import GLOBAL, Entry, attribute, pointer
+from kdsl.backend.nvptx.places import block_indices, linear_block, thread_index
+from kdsl.ir.abi import RECORD
+
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_SYMBOL: Final = "kdsl_record_failure"
+_HIDDEN: Final = ("claim", "record", "kernel", "grid_x", "grid_y")
+
+
+class Failures:
+    """Calls of the recording function of one module, which all its kernels share; the function is made with the first call."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._function: Any = None
+
+    def record(self, builder: ir.IRBuilder, entry: Entry, site: int, dimension: Any, index: Any, extent: Any) -> None:
+        """Record that check `site` failed: `index` (i64) is outside of `extent` (i64) along `dimension` (i32)."""
+        if self._function is None:
+            self._function = self._make()
+        builder.call(self._function, [*(entry.hidden(name) for name in _HIDDEN), _I32(site), dimension, index, extent])
+
+    def _make(self) -> Any:
+        address = pointer(GLOBAL)
+        types = [address, address, _I32, _I32, _I32, _I32, _I32, _I64, _I64]
+        function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), types), _SYMBOL)
+        function.linkage = "internal"
+        for known in ("noinline", "cold", "nounwind"):
+            function.attributes.add(known)
+        # It touches the claim and the record only, so values that the caller holds stay valid across the call
+        for more in ("willreturn", "memory(argmem: readwrite)"):
+            attribute(function.attributes, more)
+        claim, record, kernel, grid_x, grid_y, site, dimension, index, extent = function.args
+        for name, argument in zip((*_HIDDEN, "site", "dimension", "index", "extent"), function.args, strict=True):
+            argument.name = name
+        for owned in (claim, record):
+            owned.add_attribute("noalias")
+            owned.attributes.align = 8
+
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        first, done = function.append_basic_block("first"), function.append_basic_block("done")
+        claimed = builder.cmpxchg(claim, _I32(0), _I32(1), "monotonic", "monotonic")
+        builder.cbranch(builder.extract_value(claimed, 1), first, done)
+        builder.position_at_end(first)
+        block = block_indices(builder, linear_block(builder), grid_x, grid_y, 3)
+        thread = [thread_index(builder, axis) for axis in "xyz"]
+        fields = {
+            "kernel": kernel, "site": site, "dimension": dimension, "index": index, "extent": extent,
+            "block_x": block[0], "block_y": block[1], "block_z": block[2], "thread_x": thread[0], "thread_y": thread[1], "thread_z": thread[2],
+        }  # fmt: skip
+        for name, value in fields.items():
+            builder.store(value, self._field(builder, record, name), align=value.type.width // 8)
+        builder.fence("seq_cst")
+        # The host looks only after a synchronisation, so a plain store behind the fence is enough
+        builder.store(_I32(1), self._field(builder, record, "state"), align=4)
+        builder.branch(done)
+        builder.position_at_end(done)
+        builder.ret_void()
+        return function
+
+    @staticmethod
+    def _field(builder: ir.IRBuilder, record: Any, name: str) -> Any:
+        return builder.gep(record, [_I64(RECORD[name])], inbounds=True, source_etype=ir.IntType(8))

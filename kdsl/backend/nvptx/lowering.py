@@ -1,0 +1,265 @@
+"""From the typed IR to an LLVM function: control flow and the evaluation of operations.
+
+Control becomes basic blocks, variables become stack slots that LLVM turns into registers, everything else is passed on: arithmetic to the code shared with
+the CPU, memory, exchange and indices to their modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.arithmetic import Arithmetic
+from kdsl.backend.llvm.module import intrinsic, value_type
+from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
+from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
+from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.lines import Lines
+from kdsl.backend.nvptx.memory import Memory
+from kdsl.backend.nvptx.places import Places, block_indices, linear_block
+from kdsl.ir import nodes
+
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_LARGEST: Final = (1 << 63) - 1
+
+LlvmBlock: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """Where the jumps of a loop lead."""
+
+    next: LlvmBlock
+    """To the next trip."""
+    done: LlvmBlock
+    """Behind the loop and its `orelse`."""
+
+
+class Lowering:
+    """Emits one kernel into a module."""
+
+    def __init__(self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures) -> None:
+        self._kernel = kernel
+        self._entry = Entry(lines.module, kernel, name)
+        function = self._entry.function
+        # What every part of the body may use stands in front of it: parameters, indices, slots of variables
+        first, body = function.append_basic_block("entry"), function.append_basic_block("body")
+        self._prologue = ir.IRBuilder(first)
+        self._builder = ir.IRBuilder(body)
+        self._lines = lines.of(kernel, function)
+        self._prologue.debug_metadata = self._lines.at(kernel.location)
+        self._arithmetic = Arithmetic(self._builder)
+        self._places = Places(kernel, self._prologue)
+        self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures)
+        self._absent = with_absent_lanes(kernel)
+        self._exchanges: Exchanges | None = None
+        self._block_index: tuple[Any, Any, Any] | None = None
+        self._once: dict[object, Any] = {}
+        self._values: dict[nodes.ValueOp, Any] = {}
+        self._variables = {
+            v: opaque(self._prologue.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)
+        }
+        self._loops: list[_Loop] = []
+        self._scopes: dict[nodes.Scope, LlvmBlock] = {}
+
+    def run(self) -> None:
+        """Emit everything."""
+        self._block(self._kernel.body)
+        if not self._builder.block.is_terminated:
+            self._builder.ret_void()
+        self._prologue.branch(self._entry.function.basic_blocks[1])
+
+    # ---------------------------------------------------------------------------------------------------------------- control
+
+    def _block(self, block: nodes.Block) -> None:
+        for op in block:
+            self._builder.debug_metadata = self._lines.at(op.location)
+            if isinstance(op, nodes.ValueOp):
+                self._values[op] = self._value(op)
+            else:
+                self._statement(op)
+
+    def _statement(self, op: nodes.Op) -> None:
+        b = self._builder
+        match op:
+            case nodes.Set():
+                b.store(self._use(op.value), self._variables[op.variable])
+            case nodes.Store():
+                self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value))
+            case nodes.Assertion():
+                self._memory.assertion(self._use(op.condition), op.site)
+            case nodes.Barrier():
+                name = "llvm.nvvm.barrier.cta.sync.aligned.all"
+                b.call(intrinsic(b.module, name, ir.VoidType(), [_I32], convergent=True), [_I32(0)])
+            case nodes.If():
+                self._if(op)
+            case nodes.While():
+                self._while(op)
+            case nodes.ForRange():
+                self._for(op)
+            case nodes.Scope():
+                self._scopes[op] = end = b.append_basic_block("scope.end")
+                self._nested(op.body, end)
+                b.position_at_end(end)
+            case nodes.Break():
+                b.branch(self._loops[-1].done)
+            case nodes.Continue():
+                b.branch(self._loops[-1].next)
+            case nodes.Leave():
+                b.branch(self._scopes[op.scope])
+            case nodes.Return():
+                b.ret_void()
+            case _:
+                raise TypeError(f"{type(op).__name__} has no lowering to PTX")
+
+    def _nested(self, block: nodes.Block, then: LlvmBlock) -> None:
+        """A block of the IR, and where it goes on to unless it ends in a jump."""
+        self._block(block)
+        if not self._builder.block.is_terminated:
+            self._builder.branch(then)
+
+    def _if(self, op: nodes.If) -> None:
+        b = self._builder
+        then, done = b.append_basic_block("then"), b.append_basic_block("done")
+        orelse = b.append_basic_block("else") if op.orelse.ops else done
+        b.cbranch(self._use(op.condition), then, orelse)
+        b.position_at_end(then)
+        self._nested(op.then, done)
+        if orelse is not done:
+            b.position_at_end(orelse)
+            self._nested(op.orelse, done)
+        b.position_at_end(done)
+
+    def _while(self, op: nodes.While) -> None:
+        b = self._builder
+        head, body, orelse, done = (b.append_basic_block(f"while.{name}") for name in ("head", "body", "else", "done"))
+        b.branch(head)
+        b.position_at_end(head)
+        self._block(op.head)
+        b.cbranch(self._use(op.condition), body, orelse)
+        b.position_at_end(body)
+        self._loops.append(_Loop(head, done))
+        self._nested(op.body, head)
+        self._loops.pop()
+        b.position_at_end(orelse)
+        self._nested(op.orelse, done)
+        b.position_at_end(done)
+
+    def _for(self, op: nodes.ForRange) -> None:
+        """Counts so that no addition overflows: whether there is a next value is decided before it is formed."""
+        b = self._builder
+        start, stop, step = self._use(op.start), self._use(op.stop), self._use(op.step)
+        least, most = _bounds(op.step)
+        upwards: bool | None = True if least > 0 else False if most < 0 else None
+        body, following, orelse, done = (b.append_basic_block(f"for.{name}") for name in ("body", "next", "else", "done"))
+        before = b.block
+        b.cbranch(self._reaches(start, stop, step, upwards), body, orelse)
+        b.position_at_end(body)
+        counter = self._values[op.counter] = b.phi(_I64)
+        counter.add_incoming(start, before)
+        self._loops.append(_Loop(following, done))
+        self._nested(op.body, following)
+        self._loops.pop()
+        b.position_at_end(following)
+        b.debug_metadata = self._lines.at(op.location)
+        if upwards and _bounds(op.stop)[1] + most <= _LARGEST:
+            advanced = b.add(counter, step, flags=("nsw",))
+            again = b.icmp_signed("<", advanced, stop)
+        else:
+            advanced = b.add(counter, step)
+            again = self._has_next(counter, stop, step, upwards)
+        counter.add_incoming(advanced, b.block)
+        b.cbranch(again, body, orelse)
+        b.position_at_end(orelse)
+        self._nested(op.orelse, done)
+        b.position_at_end(done)
+
+    def _reaches(self, start: Any, stop: Any, step: Any, upwards: bool | None) -> Any:
+        """Whether there is a first trip."""
+        b = self._builder
+        below, above = b.icmp_signed("<", start, stop), b.icmp_signed(">", start, stop)
+        if upwards is not None:
+            return below if upwards else above
+        up, down = b.icmp_signed(">", step, _I64(0)), b.icmp_signed("<", step, _I64(0))
+        return b.or_(b.and_(up, below), b.and_(down, above))
+
+    def _has_next(self, counter: Any, stop: Any, step: Any, upwards: bool | None) -> Any:
+        """Whether the way that is left is longer than a step; both are lengths, so unsigned."""
+        b = self._builder
+        up, down = b.icmp_unsigned(">", b.sub(stop, counter), step), b.icmp_unsigned(">", b.sub(counter, stop), b.sub(_I64(0), step))
+        if upwards is not None:
+            return up if upwards else down
+        return b.select(b.icmp_signed(">", step, _I64(0)), up, down)
+
+    # ----------------------------------------------------------------------------------------------------------------- values
+
+    def _use(self, value: nodes.ValueOp) -> Any:
+        return self._values[value]
+
+    def _value(self, op: nodes.ValueOp) -> Any:
+        b = self._builder
+        match op:
+            case nodes.ParameterValue():
+                return self._in_front(op.parameter, lambda: self._parameter(op.parameter))
+            case nodes.Length():
+                return self._entry.length(op.view)
+            case nodes.Special():
+                return self._in_front(op.name, lambda: self._special(op.name))
+            case nodes.Get():
+                return b.load(self._variables[op.variable], typ=value_type(op.type))
+            case nodes.Load():
+                return self._memory.load(op, [self._use(i) for i in op.indices])
+            case nodes.Exchange():
+                return self._exchange(op)
+            case _:
+                return self._arithmetic.emit(op, *(self._use(o) for o in nodes.operands(op)))
+
+    def _in_front(self, key: object, make: Any) -> Any:
+        """A value that is the same wherever it is asked for, emitted once in front of the body."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    def _parameter(self, parameter: nodes.ScalarParameter) -> Any:
+        argument = self._entry.value(parameter)
+        return self._prologue.icmp_unsigned("!=", argument, ir.IntType(8)(0)) if parameter.type.is_bool else argument
+
+    def _special(self, name: nodes.SpecialName) -> Any:
+        place = self._places
+        match name.split("."):
+            case ["thread_idx", axis]:
+                narrow = place.thread(axis)
+            case ["block_idx", axis]:
+                narrow = self._block_indices()["xyz".index(axis)]
+            case ["grid_dim", axis]:
+                narrow = self._entry.hidden(f"grid_{axis}")
+            case ["thread_rank"]:
+                narrow = place.rank()
+            case ["lane_index"]:
+                narrow = place.lane()
+            case _:
+                narrow = place.warp()
+        return self._prologue.zext(narrow, _I64)
+
+    def _block_indices(self) -> tuple[Any, Any, Any]:
+        if self._block_index is None:
+            grid = self._entry.hidden("grid_x"), self._entry.hidden("grid_y")
+            self._block_index = block_indices(self._prologue, linear_block(self._prologue), *grid, self._kernel.grid_rank)
+        return self._block_index
+
+    def _exchange(self, op: nodes.Exchange) -> Any:
+        if self._exchanges is None:
+            self._exchanges = Exchanges(self._builder, self._arithmetic, self._places.lane())
+        return self._exchanges.emit(op, [self._use(a) for a in op.arguments], whole=op not in self._absent)
+
+
+def _bounds(value: nodes.ValueOp) -> tuple[int, int]:
+    """The smallest and the largest value that an integer can take, as far as is known."""
+    if isinstance(value, nodes.Constant):
+        return int(value.value), int(value.value)
+    if value.range is None and isinstance(value, nodes.Length):
+        return 0, LONGEST_VIEW
+    return value.range or (value.type.minimum, value.type.maximum)

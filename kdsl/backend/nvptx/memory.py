@@ -1,0 +1,160 @@
+"""Accesses to memory: views in the global space, shared arrays, local arrays; checked ones with the branch that leaves a bad one out.
+
+A failed check goes to a cold block that records it and comes back: there is no `unreachable` from which LLVM could conclude that checks hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.module import memory_type, value_type
+from kdsl.backend.nvptx.entry import SHARED, Entry, opaque
+from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.symbols import internal
+from kdsl.ir import nodes
+from kdsl.lang.types import DType
+
+_I8: Final = ir.IntType(8)
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_SHARED_ALIGNMENT: Final = 16
+_HELD: Final = (1, 1 << 20)
+"""Weights of a check that fails, and of one that holds."""
+
+
+class Memory:
+    """The arrays of one kernel, and accesses to them with a builder."""
+
+    def __init__(self, kernel: nodes.Kernel, entry: Entry, builder: ir.IRBuilder, prologue: ir.IRBuilder, failures: Failures) -> None:
+        self._entry = entry
+        self._builder = builder
+        self._failures = failures
+        self._bases: dict[nodes.Array, Any] = {}
+        self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store)}
+        for number, array in enumerate(kernel.arrays):
+            make = self._shared if array.space == "shared" else self._local
+            self._bases[array] = make(array, number, prologue)
+
+    def _shared(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
+        held = ir.ArrayType(memory_type(array.type), array.size)
+        variable = ir.GlobalVariable(
+            prologue.module,
+            held,
+            internal("shared", sum(isinstance(g, ir.GlobalVariable) for g in prologue.module.global_values), array.name),
+            addrspace=SHARED,
+        )
+        variable.linkage = "internal"
+        variable.initializer = ir.Constant(held, ir.Undefined)
+        variable.align = _SHARED_ALIGNMENT
+        return opaque(variable)
+
+    def _local(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
+        held = prologue.alloca(ir.ArrayType(memory_type(array.type), array.size), name=f"local{number}")
+        held.align = _SHARED_ALIGNMENT
+        return opaque(held)
+
+    # --------------------------------------------------------------------------------------------------------------- accesses
+
+    def load(self, op: nodes.Load, indices: list[Any]) -> Any:
+        """The element, or 0 where a check fails."""
+        if not op.checked:
+            return self._load(op.memory, indices)
+        zero = ir.Constant(value_type(op.type), 0)
+        bad, after = self._check(op, indices)
+        b = self._builder
+        value = self._load(op.memory, indices)
+        good = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        result = b.phi(zero.type)
+        result.add_incoming(value, good)
+        result.add_incoming(zero, bad)
+        return result
+
+    def store(self, op: nodes.Store, indices: list[Any], value: Any) -> None:
+        """Write the element, unless a check fails."""
+        b = self._builder
+        after = self._check(op, indices)[1] if op.checked else None
+        stored = b.zext(value, _I8) if op.value.type.is_bool else value
+        b.store(stored, self._address(op.memory, indices), align=op.value.type.itemsize)
+        if after is not None:
+            b.branch(after)
+            b.position_at_end(after)
+
+    def assertion(self, condition: Any, site: int) -> None:
+        """Record a failure unless the condition holds."""
+        b = self._builder
+        held, failed = b.append_basic_block("held"), b.append_basic_block("failed")
+        b.cbranch(condition, held, failed).set_weights(_HELD[::-1])
+        b.position_at_end(failed)
+        self._failures.record(b, self._entry, site, _I32(0), _I64(0), _I64(0))
+        b.branch(held)
+        b.position_at_end(held)
+
+    # ---------------------------------------------------------------------------------------------------------------- details
+
+    def extents(self, memory: nodes.Memory) -> list[Any]:
+        """The extents of an array, i64."""
+        if isinstance(memory, nodes.View):
+            return [self._entry.length(memory)]
+        return [_I64(extent) for extent in memory.shape]
+
+    def _check(self, op: nodes.Load | nodes.Store, indices: list[Any]) -> tuple[Any, Any]:
+        """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
+        b = self._builder
+        extents = self.extents(op.memory)
+        # A negative index is a large unsigned one; an extent is never negative
+        insides = [b.icmp_unsigned("<", index, extent) for index, extent in zip(indices, extents, strict=True)]
+        holds = insides[0]
+        for inside in insides[1:]:
+            holds = b.and_(holds, inside)
+        good, bad, after = (b.append_basic_block(name) for name in ("inside", "outside", "after"))
+        b.cbranch(holds, good, bad).set_weights(_HELD[::-1])
+        b.position_at_end(bad)
+        last = len(indices) - 1
+        dimension, index, extent = _I32(last), indices[last], extents[last]
+        for number in reversed(range(last)):
+            inside = insides[number]
+            dimension = b.select(inside, dimension, _I32(number))
+            index = b.select(inside, index, indices[number])
+            extent = b.select(inside, extent, extents[number])
+        self._failures.record(b, self._entry, op.site, dimension, index, extent)
+        b.branch(after)
+        b.position_at_end(good)
+        return bad, after
+
+    def _load(self, memory: nodes.Memory, indices: list[Any]) -> Any:
+        b, of = self._builder, memory.type
+        if isinstance(memory, nodes.Array) and memory not in self._stored:
+            return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
+        loaded = b.load(self._address(memory, indices), align=of.itemsize, typ=memory_type(of))
+        if isinstance(memory, nodes.View):
+            if self._entry.promises[memory].constant:
+                loaded.set_metadata("invariant.load", b.module.add_metadata([]))
+        elif memory.space == "local":
+            loaded = _freeze(b, loaded)
+        return _value(b, of, loaded)
+
+    def _address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
+        b, element = self._builder, memory_type(memory.type)
+        if isinstance(memory, nodes.View):
+            return b.gep(self._entry.address(memory), indices, inbounds=True, source_etype=element)
+        linear = indices[0]
+        for index, extent in zip(indices[1:], memory.shape[1:], strict=True):
+            linear = b.add(b.mul(linear, _I64(extent)), index)
+        return b.gep(self._bases[memory], [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
+
+
+def _value(builder: ir.IRBuilder, of: DType, loaded: Any) -> Any:
+    """An element as a value. Any byte but 0 is True."""
+    return builder.icmp_unsigned("!=", loaded, _I8(0)) if of.is_bool else loaded
+
+
+def _freeze(builder: ir.IRBuilder, value: Any) -> Any:
+    """The value, made definite. LLVM may take an element that was never written for anything, at each use for something else, which a check must not see."""
+    frozen = ir.Instruction(builder.block, value.type, "freeze", [value])
+    builder.block.instructions.append(frozen)
+    builder.position_at_end(builder.block)
+    return frozen

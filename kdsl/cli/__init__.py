@@ -1,0 +1,1 @@
+"""The command `kdsl`: what it offers stands in `kdsl.cli.main`."""

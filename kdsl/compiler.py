@@ -1,0 +1,294 @@
+"""`@kernel`: the way from a Python function to code, joined from the frontend, the backends, the launcher and the runtime.
+
+A `Kernel` is declared when it is decorated (signature, geometry, contract, frozen captures), and compiled for the types, constants and target of a
+launch when that is first made. Compiled code is kept in memory per launch plan and on disk by content, so that a second process compiles nothing.
+What is not here: how any of the steps works.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import llvmlite
+
+from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
+from kdsl.backend.nvptx import compile_ptx, entry_name
+from kdsl.errors import LaunchError
+from kdsl.frontend.build import build
+from kdsl.frontend.captures import Captures, captures_of, look_up
+from kdsl.frontend.declare import declare
+from kdsl.frontend.source import parse
+from kdsl.ir import nodes
+from kdsl.ir.abi import Layout, layout
+from kdsl.ir.printer import print_kernel
+from kdsl.ir.verifier import verify
+from kdsl.lang.declaration import Declaration, TypeVariable
+from kdsl.lang.geometry import DEFAULT_BLOCK, Geometry, Size
+from kdsl.lang.types import DType, dtype
+from kdsl.lang.views import ConstAnnotation
+from kdsl.launch.arguments import constant
+from kdsl.launch.bind import Launcher
+from kdsl.launch.geometry import check_block, check_grid
+from kdsl.launch.launchable import Specialisation
+from kdsl.runtime.cache import content_key, default_cache
+from kdsl.runtime.cpu import CpuCode
+from kdsl.runtime.device import Device, device
+from kdsl.runtime.gpu import CudaDevice
+from kdsl.runtime.gpu_code import CudaFunction
+from kdsl.runtime.record import register
+from kdsl.runtime.stream import Stream
+
+DEFAULT_TARGET = "sm_90"
+"""The target of PTX when none is named."""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """One version of a kernel, compiled for one target."""
+
+    ir: nodes.Kernel
+    """Its typed IR; `kdsl.ir.printer.print_kernel` shows it."""
+    target: str
+    """`cpu`, or a compute capability such as `sm_90`."""
+    code: str | bytes
+    """PTX text, or object code of the host."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A compiled kernel on its device (`kdsl.launch.launchable.Launchable`)."""
+
+    layout: Layout
+    views: Mapping[str, nodes.View]
+    code: CpuCode | CudaFunction
+    number: int
+
+
+class Kernel:
+    """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
+
+    def __init__(self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool) -> None:
+        """Declares the kernel. Raises KernelError, ContractError, TypeError or ValueError if the declaration is wrong; the body is compiled later."""
+        self._source = parse(function)
+        self.declaration: Declaration = declare(self._source, check_grid(grid), check_block(block), _relations(requires), contract)
+        """Its signature, geometry and contract."""
+        self._launcher = Launcher(self.declaration, self._specialise)
+        self._launch = self._launcher.function
+        self._lock = threading.RLock()
+        self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
+        self._frozen: list[tuple[dict[str, Any], str, Any]] | None = None
+        functools.update_wrapper(self, function)
+        self.__doc__ = self._launch.__doc__
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.declaration.name
+
+    @property
+    def launcher_source(self) -> str:
+        """The generated launcher, as Python."""
+        return self._launcher.source
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.declaration.module}.{self.name}>"
+
+    # ------------------------------------------------------------------------------------------------------------------------ launching
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> None:
+        """Launch on the default stream of the device where the arrays live.
+
+        Raises LaunchError (wrong arguments, a relation that does not hold, overlap), TypeError (missing or unknown arguments), KernelError (the
+        body does not compile). A check that fails while it runs is raised as BoundsError by the next synchronisation of the device.
+        """
+        if self._frozen is None:
+            self._freeze()
+        for namespace, name, value in self._frozen or ():
+            if namespace.get(name) is not value:
+                self._refuse_changed()
+        self._launch(*arguments, **keywords)
+
+    def on(self, stream: Stream) -> Callable[..., None]:
+        """The same for another stream: `kernel.on(stream)(…)`."""
+        launch = self._launcher.on(stream)
+
+        def checked(*arguments: Any, **keywords: Any) -> None:
+            self._refuse_changed()
+            launch(*arguments, **keywords)
+
+        return checked
+
+    def _refuse_changed(self) -> None:
+        for change in self._source.captures.changed():
+            raise LaunchError(
+                f"{self.name}: the captured value {change.name} was {change.frozen!r} when the kernel was decorated and is {change.now!r} now; "
+                f"numbers are frozen when a kernel is decorated: pass it as a parameter, or decorate the kernel again"
+            )
+
+    def _freeze(self) -> None:
+        """List where each captured global lives, so that a launch only compares identities."""
+        found: list[tuple[dict[str, Any], str, Any]] = []
+        for captures in _all_captures(self._source.captures, set()):
+            for name in captures.values:
+                root, *rest = name.split(".")
+                namespace: Any = captures.function.__globals__
+                if rest:  # an attribute of a module
+                    owner = look_up(captures.function, name.rpartition(".")[0])
+                    namespace, root = getattr(owner, "__dict__", {}), rest[-1]
+                if root in namespace and isinstance(namespace, dict):
+                    found.append((namespace, root, namespace[root]))
+        self._refuse_changed()
+        self._frozen = found
+
+    # ------------------------------------------------------------------------------------------------------------------------ compiling
+
+    def compile(self, target: str | None = None, **settings: Any) -> CompiledKernel:
+        """Compile one version without launching it; no GPU is needed.
+
+        `target` is `cpu` or a compute capability such as `sm_90` (None: that of the default device). `settings` give values to `Const` parameters and
+        element types to type variables, by name. Raises KernelError for a mistake in the kernel, TypeError for missing or unknown settings.
+        """
+        chosen = device().target if target is None else target
+        kernel = self.ir(**settings)
+        return CompiledKernel(kernel, chosen, _compile_cpu(kernel).bytes if chosen == "cpu" else _compile_ptx(kernel, chosen))
+
+    def ptx(self, target: str = DEFAULT_TARGET, **settings: Any) -> str:
+        """The PTX of one version; see `compile`."""
+        return _compile_ptx(self.ir(**settings), target)
+
+    def ir(self, **settings: Any) -> nodes.Kernel:
+        """The typed IR of one version; see `compile`."""
+        variables = {v.__name__: v for v in self.declaration.type_variables}
+        constants = {p.name: p for p in self.declaration.parameters if isinstance(p.type, ConstAnnotation)}
+        unknown = [name for name in settings if name not in variables and name not in constants]
+        missing = [name for name in (*variables, *constants) if name not in settings]
+        wanted = ", ".join((*variables, *constants)) or "none"
+        if unknown:
+            raise TypeError(f"kernel {self.name} has no setting {', '.join(unknown)}; its settings are: {wanted}")
+        if missing:
+            raise TypeError(f"kernel {self.name} is compiled for given {', '.join(missing)}: name them, as in compile({missing[0]}=…)")
+        types = {variable: dtype(settings[name]) for name, variable in variables.items()}
+        for variable, chosen in types.items():
+            allowed = variable.__constraints__
+            if allowed and chosen not in allowed:
+                raise TypeError(f"kernel {self.name}: {variable.__name__} is one of {', '.join(map(str, allowed))}, not {chosen}")
+        values = {}
+        for name, parameter in constants.items():
+            assert isinstance(parameter.type, ConstAnnotation)
+            values[name] = constant(self.name, name, parameter.type.python_type, settings[name])
+        return self._version(types, values)
+
+    def _version(self, types: Mapping[TypeVariable, DType], constants: Mapping[str, bool | int | float]) -> nodes.Kernel:
+        key = (*types.items(), *((name, type(value), value) for name, value in constants.items()))
+        with self._lock:
+            if key not in self._versions:
+                self._source.captures.complete()
+                kernel = build(self._source, self.declaration, types, constants)
+                verify(kernel)
+                self._versions[key] = kernel
+            return self._versions[key]
+
+    def _specialise(self, wanted: Specialisation) -> _Loaded:
+        kernel = self._version(wanted.types, wanted.constants)
+        views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
+        return _Loaded(layout(kernel), views, _load(kernel, wanted.device), register(kernel))
+
+
+def _relations(requires: object) -> tuple[str, ...]:
+    if isinstance(requires, str):
+        return (requires,)
+    if not isinstance(requires, tuple | list) or not all(isinstance(relation, str) for relation in requires):
+        raise TypeError(f"requires= takes relations as strings, in a tuple; not {requires!r}")
+    return tuple(requires)
+
+
+def _all_captures(captures: Captures, seen: set[int]) -> list[Captures]:
+    if id(captures) in seen:
+        return []
+    seen.add(id(captures))
+    inner = [c for value in captures.values.values() for c in captures_of(value)]
+    return [captures, *(found for c in inner for found in _all_captures(c, seen))]
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *,
+    grid: Geometry | Size | tuple[Size, ...],
+    block: int | tuple[int, ...] = ...,
+    requires: str | tuple[str, ...] = ...,
+    contract: bool = ...,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    grid: Any = None,
+    block: Any = DEFAULT_BLOCK,
+    requires: Any = (),
+    contract: bool = True,
+) -> Any:
+    """Make a function a kernel.
+
+    `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of threads per
+    block, or up to three extents; `requires` are relations between the arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
+    Raises KernelError, ContractError, TypeError or ValueError if the declaration is wrong.
+    """
+    if function is not None or grid is None:
+        raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')
+    return lambda decorated: Kernel(decorated, grid, block, requires, contract)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- code, by content
+
+
+@functools.cache
+def _version_of_compiler() -> str:
+    """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
+    root = Path(__file__).parent
+    sources = sorted((root / "backend").rglob("*.py")) + [root / "ir" / "abi.py", root / "ir" / "uniformity.py", root / "lang" / "intrinsics.py"]
+    try:
+        release = importlib.metadata.version("kdsl")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        release = "source"
+    return content_key(release, llvmlite.__version__, *(path.read_bytes() for path in sources))
+
+
+def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
+    cache = default_cache()
+    # PTX carries line numbers, so two texts that differ only in lines are two entries
+    key = content_key("ptx", _version_of_compiler(), target, print_kernel(kernel, locations=True))
+    found = cache.get(key)
+    if found is not None:
+        return found.decode("ascii")
+    text = compile_ptx(kernel, target)
+    cache.put(key, text.encode("ascii"))
+    return text
+
+
+def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
+    cache = default_cache()
+    host = HostCpu.detect()
+    key = content_key("cpu", _version_of_compiler(), repr(host), print_kernel(kernel))
+    found = cache.get(key)
+    if found is not None:
+        header, _, code = found.partition(b"\n")
+        entry, scratch = header.decode().split()
+        return CpuObject(code, entry, int(scratch))
+    compiled = compile_object(kernel, host)
+    cache.put(key, f"{compiled.entry} {compiled.scratch_bytes}\n".encode() + compiled.bytes)
+    return compiled
+
+
+def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
+    if on.target == "cpu":
+        return load(_compile_cpu(kernel))
+    assert isinstance(on, CudaDevice)
+    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel))

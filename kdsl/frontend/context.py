@@ -1,0 +1,380 @@
+"""The state of one pass over a kernel: blocks under construction, facts that hold, the frames of expanded functions.
+
+`Context` also makes the pure operations: it folds constants, gives equal operations one value (where the first dominates), and attaches ranges.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from kdsl.frontend import folding
+from kdsl.frontend.decisions import Decisions, Key, NameType
+from kdsl.frontend.errors import KernelError
+from kdsl.frontend.source import Source
+from kdsl.frontend.values import Value
+from kdsl.ir import nodes, ranges
+from kdsl.lang.declaration import Declaration
+from kdsl.lang.geometry import Geometry, Grid, Tiles
+from kdsl.lang.types import BOOL, I64, DType
+
+V = TypeVar("V", bound=nodes.ValueOp)
+Number = bool | int | float
+
+
+@dataclass(eq=False)
+class Slot:
+    """A name that is a variable of the IR."""
+
+    variable: nodes.Variable
+    """The variable."""
+    key: Key
+    """Its key among the decisions."""
+    weak: bool
+    """Whether only literals are known to be assigned to it."""
+    from_literal: bool
+    """Whether it started as a literal, so that it takes the join of what is assigned."""
+    location: nodes.Location
+    """The assignment that gave it its type."""
+    declared: bool = False
+    """Whether an annotation says the type."""
+
+
+@dataclass(eq=False)
+class GroupSlot:
+    """A name that holds a tuple and is assigned more than once."""
+
+    items: list[Slot | GroupSlot | FixedSlot]
+    """One per item."""
+    location: nodes.Location
+    """The first assignment."""
+
+
+@dataclass(eq=False)
+class FixedSlot:
+    """A name that holds something that is no number; it can be assigned again only with the same thing."""
+
+    value: Value
+    """What it holds."""
+    location: nodes.Location
+    """The first assignment."""
+
+
+AnySlot = Slot | GroupSlot | FixedSlot
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that is being built."""
+
+    kind: Literal["run-time", "unrolled"]
+    """How it is built."""
+    breaks: list[set[str] | None] = field(default_factory=list)
+    """Assigned names at every `break`."""
+    continues: list[set[str] | None] = field(default_factory=list)
+    """Assigned names at every `continue` of the present trip."""
+    whole: nodes.Scope | None = None
+    """Unrolled: what `break` leaves."""
+    trip: nodes.Scope | None = None
+    """Unrolled: what `continue` leaves."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """A function that is being built: the kernel, or one expansion of a `@function`."""
+
+    source: Source
+    """The function."""
+    key: Key
+    """Names the expansion among the decisions."""
+    caller: nodes.Location | None
+    """Where it is called."""
+    types: Mapping[TypeVar, DType]
+    """Types of its type variables."""
+    env: dict[str, Value] = field(default_factory=dict)
+    """Values of its direct names."""
+    slots: dict[str, AnySlot] = field(default_factory=dict)
+    """Its other names."""
+    assigned: set[str] | None = field(default_factory=set)
+    """Names that are certainly assigned here; None where the program never comes."""
+    loops: list[Loop] = field(default_factory=list)
+    """Loops around the present statement, outermost first."""
+    scope: nodes.Scope | None = None
+    """What `return` leaves; None in the kernel."""
+    left_early: bool = False
+    """Whether some `return` has left the scope."""
+    result: Value | AnySlot | None = None
+    """The value that it returns, or the slot for it."""
+    first_return: nodes.Location | None = None
+    """The first `return`."""
+    result_type: Any = None
+    """The annotation of its result; `MISSING` if it has none."""
+    expansions: int = 0
+    """Expansions and arrays so far, for their keys."""
+
+    def fresh_key(self, what: str) -> Key:
+        """A key that is the same in every pass."""
+        self.expansions += 1
+        return (*self.key, what, self.expansions)
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """Something that holds where the program is."""
+
+    kind: Literal["lt", "le", "first_thread", "first_lane"]
+    """A relation of two integers, or which thread this is."""
+    left: nodes.ValueOp | None = None
+    """Left side."""
+    right: nodes.ValueOp | None = None
+    """Right side."""
+
+
+def grid_rank(geometry: Geometry) -> int:
+    """Dimensions of the grid that are not always 1."""
+    if isinstance(geometry, Tiles):
+        return 2 if geometry.batch == 1 else 3
+    if isinstance(geometry, Grid):
+        return 3 if geometry.z != 1 else 2 if geometry.y != 1 else 1
+    return 1
+
+
+class Context:
+    """One pass over a kernel."""
+
+    def __init__(
+        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool
+    ) -> None:
+        self.declaration = declaration
+        self.decisions = decisions
+        self.checked = checked
+        self.contract_fma = declaration.contract_fma
+        self.block_dim = declaration.block_dim
+        self.parameters: list[nodes.ScalarParameter | nodes.View] = []
+        self.arrays: list[nodes.Array] = []
+        self.variables: list[nodes.Variable] = []
+        self.sites: dict[nodes.Site, int] = {}
+        self.prologue = nodes.Block()
+        self.body = nodes.Block()
+        self.location = source.definition()
+        self.frames = [Frame(source, (), None, types)]
+        self.facts: list[Fact] = []
+        self.known: dict[nodes.Variable, nodes.ValueOp] = {}
+        self.set_log: list[nodes.Variable] = []
+        self.registers: set[nodes.Variable] = set()
+        self.weak: set[nodes.ValueOp] = set()
+        self.weak_names: dict[Key, NameType] = {}
+        self.connectives: dict[nodes.ValueOp, tuple[Literal["and", "or"], nodes.ValueOp, nodes.ValueOp]] = {}
+        self.witnesses: dict[nodes.ValueOp, str] = {}
+        self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
+        self.longer_than: dict[str, set[str]] = {}
+        self._blocks = [self.body]
+        self._numbering: list[dict[tuple[object, ...], nodes.ValueOp]] = [{}, {}]
+
+    # ------------------------------------------------------------------------------------------------------------------ places
+
+    @property
+    def frame(self) -> Frame:
+        """The function that is being built."""
+        return self.frames[-1]
+
+    def locate(self, node: ast.AST) -> nodes.Location:
+        """The place of a node of the present function, with the calls that led there."""
+        return self.frame.source.locate(node, self.frame.caller)
+
+    def text(self, node: ast.AST) -> str:
+        """The source of an expression."""
+        return self.frame.source.text(node)
+
+    def error(
+        self, message: str, node: ast.AST | nodes.Location, hint: str, notes: Sequence[tuple[str, nodes.Location]] = ()
+    ) -> KernelError:
+        """An error at a node of the present function; every error says what to do."""
+        place = node if isinstance(node, nodes.Location) else self.locate(node)
+        return KernelError(message, place, hint, notes)
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Operations made inside stand at this node."""
+        outer, self.location = self.location, self.locate(node)
+        yield
+        self.location = outer  # after an error nobody asks any more
+
+    # ------------------------------------------------------------------------------------------------------------------ blocks
+
+    def emit(self, op: nodes.Op) -> None:
+        """Append an operation to the present block."""
+        self._blocks[-1].ops.append(op)
+
+    def splice(self, block: nodes.Block) -> None:
+        """Append the operations of a block that was built apart."""
+        self._blocks[-1].ops.extend(block.ops)
+
+    @contextmanager
+    def nested(self, block: nodes.Block) -> Iterator[None]:
+        """Build inside `block`. What is known inside is forgotten afterwards."""
+        self._blocks.append(block)
+        self._numbering.append({})
+        facts, known = len(self.facts), dict(self.known)
+        yield
+        self._blocks.pop()
+        self._numbering.pop()
+        del self.facts[facts:]
+        self.known = known
+
+    def forget_since(self, mark: int) -> None:
+        """Forget the values of variables that were set since `len(set_log)` was `mark`."""
+        for variable in self.set_log[mark:]:
+            self.known.pop(variable, None)
+
+    def forget(self, variables: Iterable[nodes.Variable]) -> None:
+        """Forget the values of these variables, and of all elements of local arrays: a loop begins."""
+        for variable in (*variables, *self.registers):
+            self.known.pop(variable, None)
+
+    def new_variable(self, name: str, type: DType) -> nodes.Variable:
+        """A variable of the kernel."""
+        variable = nodes.Variable(name, type)
+        self.variables.append(variable)
+        return variable
+
+    def get(self, variable: nodes.Variable) -> nodes.ValueOp:
+        """The value of a variable: the one that was just assigned, if it is known."""
+        known = self.known.get(variable)
+        if known is not None:
+            return known
+        value = nodes.Get(location=self.location, type=variable.type, variable=variable, hint=variable.name)
+        self.emit(value)
+        self.known[variable] = value
+        return value
+
+    def set(self, variable: nodes.Variable, value: nodes.ValueOp) -> None:
+        """Assign to a variable."""
+        self.emit(nodes.Set(location=self.location, variable=variable, value=value))
+        self.set_log.append(variable)
+        if isinstance(value, nodes.Constant):
+            self.known.pop(variable, None)  # a variable is no compile-time constant, even where its value is evident
+        else:
+            self.known[variable] = value
+
+    def new_site(self, kind: Literal["load", "store", "assert"], name: str, extents: tuple[int, ...] | None) -> int:
+        """Number of a check at the present place; the trips of an unrolled loop share theirs."""
+        return self.sites.setdefault(nodes.Site(kind, name, self.location, extents), len(self.sites))
+
+    # --------------------------------------------------------------------------------------------------------- pure operations
+
+    def _number(self, key: tuple[object, ...], make: V) -> V:
+        for table in reversed(self._numbering):
+            found = table.get(key)
+            if found is not None:
+                return found  # type: ignore[return-value]  # the class of the operation is part of the key
+        self._numbering[-1][key] = make
+        self.emit(make)
+        return make
+
+    def at_entry(self, key: tuple[object, ...], value: V) -> V:
+        """A value that is computed once, before everything else: parameters, lengths, where the thread stands."""
+        found = self._numbering[0].get(key)
+        if found is None:
+            self._numbering[0][key] = found = value
+            self.prologue.ops.append(value)
+        return found  # type: ignore[return-value]  # the class of the operation is part of the key
+
+    def constant(self, type: DType, value: Number) -> nodes.Constant:
+        """A constant; the value must be exact for the type."""
+        value = bool(value) if type.is_bool else int(value) if type.is_integer else float(value)
+        made = nodes.Constant(location=self.location, type=type, value=value)
+        if type.is_integer:
+            made.range = (int(value), int(value))
+        return self._number((nodes.Constant, type, repr(value)), made)
+
+    def unary(self, op: Any, a: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Unary`."""
+        if isinstance(a, nodes.Constant) and (value := folding.unary(op, a.type, a.value)) is not None:
+            return self.constant(a.type, value)
+        known = ranges.unary(op, a.type, ranges.of(a)) if a.type.is_integer else None
+        return self._weakly(self._number((op, a), nodes.Unary(location=self.location, type=a.type, range=known, op=op, operand=a)), a)
+
+    def binary(self, op: Any, a: nodes.ValueOp, b: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Binary` of two operands of one type."""
+        if (
+            isinstance(a, nodes.Constant)
+            and isinstance(b, nodes.Constant)
+            and (value := folding.binary(op, a.type, a.value, b.value)) is not None
+        ):
+            return self.constant(a.type, value)
+        known = ranges.binary(op, a.type, ranges.of(a), ranges.of(b)) if a.type.is_integer else None
+        made = nodes.Binary(location=self.location, type=a.type, range=known, op=op, left=a, right=b)
+        return self._weakly(self._number((op, a, b), made), a, b)
+
+    def fma(self, a: nodes.ValueOp, b: nodes.ValueOp, c: nodes.ValueOp) -> nodes.ValueOp:
+        """An `Fma`."""
+        if isinstance(a, nodes.Constant) and isinstance(b, nodes.Constant) and isinstance(c, nodes.Constant):
+            value = folding.fma(a.type, a.value, b.value, c.value)
+            if value is not None:
+                return self.constant(a.type, value)
+        return self._weakly(self._number(("fma", a, b, c), nodes.Fma(location=self.location, type=a.type, a=a, b=b, c=c)), a, b, c)
+
+    def compare(self, op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Compare`."""
+        if isinstance(a, nodes.Constant) and isinstance(b, nodes.Constant):
+            return self.constant(BOOL, folding.compare(op, a.value, b.value))
+        return self._number((op, a, b), nodes.Compare(location=self.location, type=BOOL, op=op, left=a, right=b))
+
+    def select(self, condition: nodes.ValueOp, then: nodes.ValueOp, orelse: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Select`."""
+        if isinstance(condition, nodes.Constant):
+            return then if condition.value else orelse
+        known = ranges.select(then.type, ranges.of(then), ranges.of(orelse)) if then.type.is_integer else None
+        made = nodes.Select(location=self.location, type=then.type, range=known, condition=condition, then=then, orelse=orelse)
+        return self._weakly(self._number(("select", condition, then, orelse), made), then, orelse)
+
+    def cast(self, to: DType, value: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Cast`, or the value itself if it has the type."""
+        if value.type is to:
+            return value
+        if isinstance(value, nodes.Constant):
+            return self.constant(to, folding.cast(to, value.value))
+        return self._number(("cast", to, value), nodes.Cast(location=self.location, type=to, range=ranges.cast(to, value), operand=value))
+
+    def bitcast(self, to: DType, value: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Bitcast`."""
+        return self._number(("bitcast", to, value), nodes.Bitcast(location=self.location, type=to, operand=value))
+
+    def _weakly(self, made: V, *operands: nodes.ValueOp) -> V:
+        """Mark a value as weak if all that it is computed from is weak or constant."""
+        if any(o in self.weak for o in operands) and all(o in self.weak or isinstance(o, nodes.Constant) for o in operands):
+            self.weak.add(made)
+        return made
+
+    def parameter(self, parameter: nodes.ScalarParameter) -> nodes.ValueOp:
+        """The value of a scalar parameter."""
+        made = nodes.ParameterValue(location=self.location, type=parameter.type, parameter=parameter, hint=parameter.name)
+        return self.at_entry((nodes.ParameterValue, parameter), made)
+
+    def length(self, view: nodes.View) -> nodes.ValueOp:
+        """The length of a view."""
+        return self.at_entry((nodes.Length, view), nodes.Length(location=self.location, type=I64, range=ranges.LENGTH, view=view))
+
+    def special(self, name: nodes.SpecialName) -> nodes.ValueOp:
+        """Where the thread stands; a constant if the geometry says so."""
+        known = self._special_range(name)
+        if known[0] == known[1]:
+            return self.constant(I64, known[0])
+        return self.at_entry((nodes.Special, name), nodes.Special(location=self.location, type=I64, range=known, name=name))
+
+    def _special_range(self, name: nodes.SpecialName) -> ranges.Range:
+        x, y, z = self.block_dim
+        threads = x * y * z
+        extents: dict[str, int] = {
+            "thread_idx.x": x, "thread_idx.y": y, "thread_idx.z": z,
+            "thread_rank": threads, "lane_index": min(threads, nodes.WARP_SIZE), "warp_index": -(-threads // nodes.WARP_SIZE),
+        }  # fmt: skip
+        if name in extents:
+            return (0, extents[name] - 1)
+        if "xyz".index(name[-1]) >= grid_rank(self.declaration.geometry):
+            return (0, 0) if name.startswith("block_idx") else (1, 1)
+        return ranges.GRID if name.startswith("block_idx") else ranges.GRID_EXTENT

@@ -1,0 +1,62 @@
+"""The convergence rules: who must reach a barrier, or an exchange between lanes, together.
+
+All threads of the block that have not returned must reach a barrier, and all such lanes of the warp an exchange. Control flow around them that depends
+on the thread (for an exchange: on the lane) is an error that shows both places.
+"""
+
+from __future__ import annotations
+
+from kdsl.frontend.errors import KernelError
+from kdsl.ir import nodes
+from kdsl.ir.uniformity import Level, Uniformity
+from kdsl.lang.intrinsics import INTRINSICS
+
+
+def check(kernel: nodes.Kernel) -> None:
+    """Raise KernelError at the first operation that threads may reach apart."""
+    needed = [op for op in nodes.walk(kernel.body) if isinstance(op, nodes.Barrier | nodes.Exchange)]
+    if not needed:
+        return
+    uniformity = Uniformity(kernel)
+    for op in needed:
+        barrier = isinstance(op, nodes.Barrier)
+        control = uniformity.divergence(op, above=Level.BLOCK if barrier else Level.GROUP)
+        if control is not None:
+            raise _divergent(op, control, uniformity)
+
+
+def _divergent(op: nodes.Barrier | nodes.Exchange, control: nodes.Op, uniformity: Uniformity) -> KernelError:
+    place, why = _cause(control, uniformity)
+    if isinstance(op, nodes.Barrier):
+        return KernelError(
+            "not all threads of the block reach sync_threads() together",
+            op.location,
+            "move the barrier out of the branch or loop, or make its condition the same for the whole block",
+            [(why.format("thread"), place)],
+        )
+    name = INTRINSICS[op.name].name
+    return KernelError(
+        f"not all lanes of the warp reach {name}() together",
+        op.location,
+        "move the call out of the branch or loop, or make its condition the same for the whole warp; let lanes without work pass a neutral value",
+        [(why.format("lane"), place)],
+    )
+
+
+def _cause(control: nodes.Op, uniformity: Uniformity) -> tuple[nodes.Location, str]:
+    """Where threads part, and how."""
+    own = [o for o in nodes.operands(control) if uniformity.level(o) > Level.BLOCK]
+    if own or isinstance(control, nodes.If):
+        text = "this condition depends on the {}"
+        if isinstance(control, nodes.ForRange):
+            text = "the number of trips depends on the {}"
+        return control.location, text
+    # the loop's own condition is uniform: a jump out of it, or to its next trip, is not
+    for block in nodes.children(control):
+        for op in nodes.walk(block):
+            if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave):
+                around = uniformity.divergence(op, above=Level.BLOCK)
+                if around is not None:
+                    word = {nodes.Break: "a `break`", nodes.Continue: "a `continue`", nodes.Leave: "a `return` or jump"}[type(op)]
+                    return around.location, f"{word} under this condition depends on the {{}}"
+    return control.location, "the way through this depends on the {}"

@@ -1,0 +1,158 @@
+"""What a kernel declares, read from its signature and the arguments of `@kernel`: parameters, geometry, block, contract.
+
+Sizes and relations stay text here; the launcher's own language (`kdsl.launch.contract`) gives them their meaning.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from kdsl.frontend.captures import is_number
+from kdsl.frontend.errors import KernelError
+from kdsl.frontend.source import Source, parse
+from kdsl.ir.nodes import Location
+from kdsl.lang.declaration import Declaration, Parameter, ParameterType, StructType
+from kdsl.lang.geometry import DEFAULT_BLOCK, Elements, Geometry, Grid, Rows, Sweep, Tiles
+from kdsl.lang.types import BOOL, DType
+from kdsl.lang.views import ConstAnnotation, ViewAnnotation
+
+_MOST_THREADS: Final = 1024
+_MOST_ALONG: Final = (1024, 1024, 64)
+"""Limits of a block, the same for every compute capability (CUDA programming guide, technical specifications)."""
+
+
+def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None, requires: Any = (), contract: bool = True) -> Declaration:
+    """The declaration of a kernel.
+
+    Raises KernelError for a signature, geometry or contract that makes no sense.
+    """
+    source = function if isinstance(function, Source) else parse(function)
+    parameters = _parameters(source)
+    geometry = _geometry(source, grid, {p.name: p for p in parameters})
+    variables: dict[TypeVar, None] = {}
+    for parameter in parameters:
+        of = parameter.type.element if isinstance(parameter.type, ViewAnnotation) else parameter.type
+        if isinstance(of, TypeVar):
+            variables[of] = None
+    return Declaration(
+        name=source.name,
+        module=source.function.__module__,
+        doc=inspect.cleandoc(source.function.__doc__ or ""),
+        parameters=parameters,
+        geometry=geometry,
+        block_dim=_block(source, block, geometry),
+        requires=_requires(source, requires),
+        contract_fma=bool(contract),
+        type_variables=tuple(variables),
+    )
+
+
+def _parameters(source: Source) -> tuple[Parameter, ...]:
+    from kdsl.frontend.annotations import evaluated_annotations
+
+    annotations = evaluated_annotations(source)
+    if annotations.get("return") is not None:
+        raise KernelError("a kernel returns nothing", source.definition(), "annotate it `-> None`, and write results to an array")
+    arguments = source.tree.args
+    places = {a.arg: source.locate(a) for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    found = []
+    for name, parameter in inspect.signature(source.function).parameters.items():
+        place = places[name]
+        if name not in annotations:
+            raise KernelError(f"parameter `{name}` has no type", place, f"annotate it, such as `{name}: Slice[f32]` or `{name}: f32`")
+        of, python_class = _parameter_type(name, annotations[name], place)
+        default = _default(name, parameter.default, of, place)
+        found.append(Parameter(name, of, parameter.kind is inspect.Parameter.KEYWORD_ONLY, python_class, default))
+    return tuple(found)
+
+
+def _parameter_type(name: str, annotation: Any, place: Location) -> tuple[ParameterType, type | None]:
+    if annotation is bool:
+        return BOOL, None
+    if isinstance(annotation, DType | ViewAnnotation | ConstAnnotation | TypeVar):
+        return annotation, None
+    struct = getattr(annotation, "__kdsl_struct__", None)
+    if isinstance(struct, StructType):
+        return struct, annotation
+    hint = f"use a view (`Slice[f32]`), a number (`f32`), a @struct, `Const[int]`, or a TypeVar for `{name}`"
+    if annotation in (int, float):
+        hint = "say how wide it is: " + ("i32 or i64" if annotation is int else "f32 or f64")
+    written = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+    if getattr(annotation, "__name__", "") in ("Slice", "SliceMut", "DisjointSlice"):
+        hint = f"say of what: {written}[f32]"
+    raise KernelError(f"a kernel cannot take a {written}", place, hint)
+
+
+def _default(name: str, default: Any, of: ParameterType, place: Location) -> object:
+    if default is inspect.Parameter.empty:
+        return None
+    if isinstance(of, ViewAnnotation | StructType):
+        raise KernelError(f"`{name}` cannot have a default", place, "numbers can; arrays and structs are given at each launch")
+    if not is_number(default):
+        raise KernelError(f"the default of `{name}` is no number", place, "give it a number, or none")
+    return default
+
+
+def _block(source: Source, block: Any, geometry: Geometry) -> tuple[int, int, int]:
+    place = source.definition()
+    if block is None:
+        if isinstance(geometry, Tiles) and geometry.tile[0] * geometry.tile[1] <= _MOST_THREADS:
+            block = (geometry.tile[1], geometry.tile[0])
+        else:
+            block = DEFAULT_BLOCK
+    extents = tuple(block) if isinstance(block, tuple | list) else (block,)
+    if not 1 <= len(extents) <= 3 or not all(_is_whole(extent) for extent in extents):
+        raise KernelError(
+            f"block={block!r} is no size of a block", place, "write block=256, or block=(x, y) or (x, y, z), in whole numbers"
+        )
+    x, y, z = (*(int(extent) for extent in extents), 1, 1)[:3]
+    for axis, extent, most in zip("xyz", (x, y, z), _MOST_ALONG, strict=True):
+        if not 1 <= extent <= most:
+            raise KernelError(f"block={block!r}: {extent} threads along {axis}", place, f"a block has 1 to {most} threads along {axis}")
+    if x * y * z > _MOST_THREADS:
+        raise KernelError(f"block={block!r} has {x * y * z} threads", place, f"a block has at most {_MOST_THREADS}")
+    return x, y, z
+
+
+def _is_whole(value: Any) -> bool:
+    return is_number(value) and not isinstance(value, bool) and value == int(value) and not isinstance(value, float)
+
+
+def _geometry(source: Source, grid: Any, parameters: dict[str, Parameter]) -> Geometry:
+    place = source.definition()
+    if isinstance(grid, Elements):
+        named = parameters.get(grid.view)
+        if named is None or not isinstance(named.type, ViewAnnotation):
+            views = ", ".join(name for name, p in parameters.items() if isinstance(p.type, ViewAnnotation)) or "none"
+            raise KernelError(
+                f"grid=elements({grid.view!r}): there is no array parameter `{grid.view}`", place, f"its array parameters are: {views}"
+            )
+        return grid
+    if isinstance(grid, Rows | Sweep | Tiles):
+        numbers = {"blocks": grid.blocks} if isinstance(grid, Sweep) else dict(enumerate(grid.tile)) if isinstance(grid, Tiles) else {}
+        for number in numbers.values():
+            if not _is_whole(number) or number < 1:
+                raise KernelError(
+                    f"grid={grid!r}: {number!r} is no positive whole number",
+                    place,
+                    "sizes of tiles and numbers of blocks are fixed and at least 1",
+                )
+        return grid
+    if isinstance(grid, Grid):
+        return grid
+    extents = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
+    if 1 <= len(extents) <= 3 and all(isinstance(e, str) or (_is_whole(e) and e >= 0) for e in extents):
+        return Grid(*(e if isinstance(e, str) else int(e) for e in extents))
+    raise KernelError(
+        f"grid={grid!r} says nothing about the blocks", place,
+        'use elements("y"), rows("p.rows"), tiles(…), sweep(blocks=…), or numbers of blocks such as grid=(x, y), which may be expressions in quotes',
+    )  # fmt: skip
+
+
+def _requires(source: Source, requires: Any) -> tuple[str, ...]:
+    relations = (requires,) if isinstance(requires, str) else tuple(requires) if isinstance(requires, tuple | list) else None
+    if relations is None or not all(isinstance(relation, str) and relation.strip() for relation in relations):
+        raise KernelError(f"requires={requires!r} is no list of relations", source.definition(), 'write requires=("len(x) >= len(y)",)')
+    return relations

@@ -1,0 +1,132 @@
+"""Arithmetic on constants, with exactly the meaning that the IR gives it at run time.
+
+`None` says that an operation is left to run time: where only a NaN's bits could differ, or where nothing is gained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from kdsl.lang.types import DType, convert_constant, round_float, wrap
+
+Number = bool | int | float
+_INTEGRAL: Final[dict[str, Callable[[float], int]]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}
+
+
+def unary(op: str, type: DType, a: Number) -> Number | None:
+    """The value of `Unary`."""
+    if type.is_bool:
+        return not a if op == "not" else None
+    if type.is_integer:
+        value = int(a)
+        results = {"neg": -value, "invert": ~value, "abs": abs(value)}
+        return wrap(type, results[op]) if op in results else None
+    number = float(a)
+    if math.isnan(number):
+        return None
+    match op:
+        case "neg":
+            return -number
+        case "abs":
+            return abs(number)
+        case "sqrt" if number >= 0:
+            return round_float(type, math.sqrt(number))  # the root in double, rounded again, is correct for f32 (Figueroa 1995)
+        case "floor" | "ceil" | "trunc" | "rint" if math.isfinite(number):
+            return math.copysign(float(_INTEGRAL[op](number)), number)
+        case _:
+            return None
+
+
+def binary(op: str, type: DType, a: Number, b: Number) -> Number | None:
+    """The value of `Binary`."""
+    if type.is_bool:
+        return {"and": bool(a and b), "or": bool(a or b), "xor": a != b}.get(op)
+    return _integers(op, type, int(a), int(b)) if type.is_integer else _floats(op, type, float(a), float(b))
+
+
+def _integers(op: str, type: DType, a: int, b: int) -> int | None:
+    match op:
+        case "add":
+            return wrap(type, a + b)
+        case "sub":
+            return wrap(type, a - b)
+        case "mul":
+            return wrap(type, a * b)
+        case "floordiv":
+            return wrap(type, a // b) if b else 0
+        case "mod":
+            return wrap(type, a % b) if b else 0
+        case "and":
+            return a & b
+        case "or":
+            return a | b
+        case "xor":
+            return a ^ b
+        case "shl":
+            return wrap(type, a << b) if 0 <= b < type.bits else 0
+        case "shr":
+            return a >> b if 0 <= b < type.bits else (-1 if a < 0 else 0)
+        case "min":
+            return min(a, b)
+        case "max":
+            return max(a, b)
+        case _:
+            return None
+
+
+def _floats(op: str, type: DType, a: float, b: float) -> float | None:
+    if math.isnan(a) or math.isnan(b):
+        return None
+    # one operation on two f32 in double, rounded again, is the correctly rounded f32 (Figueroa 1995)
+    match op:
+        case "add" | "sub" | "mul":
+            value = {"add": a + b, "sub": a - b, "mul": a * b}[op]
+        case "div" if b != 0:
+            value = a / b
+        case "min" | "fmin":
+            return min(a, b, key=_order)
+        case "max" | "fmax":
+            return max(a, b, key=_order)
+        case _:
+            return None
+    return None if math.isnan(value) else round_float(type, value)
+
+
+def _order(value: float) -> tuple[float, float]:
+    return (value, math.copysign(1.0, value))
+
+
+def fma(type: DType, a: float, b: float, c: float) -> float | None:
+    """The value of `Fma`, for finite operands and a result that is not zero (whose sign would take care)."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return None
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    return round_fraction(type, exact) if exact else None
+
+
+def round_fraction(type: DType, exact: Fraction) -> float:
+    """An exact number rounded once, to nearest even; the precision that is left after the leading bit, or what subnormals leave."""
+    least_exponent = {16: -24, 32: -149, 64: -1074}[type.bits]
+    magnitude = abs(exact)
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    if magnitude < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = max(exponent - type.mantissa_bits + 1, least_exponent)
+    rounded = round(magnitude / Fraction(2) ** unit)
+    limit = {16: 16, 32: 128, 64: 1024}[type.bits]
+    if rounded * Fraction(2) ** unit >= Fraction(2) ** limit:
+        return math.copysign(math.inf, exact)
+    return math.copysign(math.ldexp(float(rounded), unit), exact)
+
+
+def compare(op: str, a: Number, b: Number) -> bool:
+    """The value of `Compare`."""
+    return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b}[op]
+
+
+def cast(to: DType, value: Number) -> Number:
+    """The value of `Cast`."""
+    return convert_constant(to, value)

@@ -1,0 +1,317 @@
+"""Elements of arrays: reads, writes, their checks, and the witnesses of `DisjointSlice`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import Final
+
+from kdsl.frontend.context import Context
+from kdsl.frontend.conversions import coerce, index
+from kdsl.frontend.proofs import holds, inside_extent, inside_view
+from kdsl.frontend.values import ArrayRef, Builtin, Group, Literal, Value, ViewRef, describe, known_number
+from kdsl.ir import nodes
+from kdsl.lang.types import BOOL, I64, DType
+
+WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
+"""For each witness, what must be known of the thread for it to be unique (one of them)."""
+_GUARDS: Final = {"block_index": "if is_first_thread():", "row_index": "if is_first_lane():"}
+_LARGEST_IN_REGISTERS: Final = 256
+"""Elements of a local array that is kept in registers: no GPU has more per thread."""
+
+
+def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Value:
+    """`base[subscript]`."""
+    if isinstance(base, Group):
+        return base.items[_tuple_position(ctx, base, subscript, node)]
+    if isinstance(base, ViewRef):
+        place = _view_index(ctx, base.view, subscript, node)
+        _access(ctx, base, place, node, writes=False)
+        base.view.read = True
+        checked = _view_checked(ctx, base, place)
+        return _loaded(ctx, base.view, (place,), checked, base.view.name)
+    if isinstance(base, ArrayRef):
+        places = _array_indices(ctx, base, subscript, node)
+        register = _register(ctx, base, places)
+        if register is not None:
+            return ctx.get(register)
+        checked = _array_checked(ctx, base, places)
+        return _loaded(ctx, base.array, places, checked, base.array.name)
+    raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays and tuples are indexed")
+
+
+def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
+    """`base[subscript] = value`."""
+    if isinstance(base, ViewRef):
+        view = base.view
+        if base.read_only and view.kind != "Slice":
+            raise _read_only(ctx, view.name, view.type, node)
+        if view.kind == "Slice":
+            hint = f"declare it as SliceMut[{view.type}], or as DisjointSlice[{view.type}] if each thread writes its own element"
+            raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
+        place = _view_index(ctx, view, subscript, node)
+        _access(ctx, base, place, node, writes=True)
+        number = coerce(ctx, value, view.type, value_node, f"an element of `{view.name}`")
+        view.written = True
+        checked = _view_checked(ctx, base, place)
+        with ctx.at(node):
+            _stored(ctx, view, (place,), number, checked, view.name)
+    elif isinstance(base, ArrayRef):
+        if base.read_only:
+            raise _read_only(ctx, base.array.name, base.array.type, node)
+        places = _array_indices(ctx, base, subscript, node)
+        number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
+        register = _register(ctx, base, places)
+        if register is not None:
+            ctx.set(register, number)
+            return
+        checked = _array_checked(ctx, base, places)
+        with ctx.at(node):
+            _stored(ctx, base.array, places, number, checked, base.array.name)
+    else:
+        what = "a tuple cannot be changed" if isinstance(base, Group) else f"{describe(base)} has no elements"
+        raise ctx.error(what, node, "assign to elements of arrays only")
+
+
+def _read_only(ctx: Context, name: str, of: DType, node: ast.Subscript) -> Exception:
+    return ctx.error(
+        f"`{name}` came into {ctx.frame.source.name} as a Slice, which is only read", node, f"annotate the parameter as SliceMut[{of}]"
+    )
+
+
+def _loaded(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], checked: bool, name: str) -> nodes.ValueOp:
+    site = ctx.new_site("load", name, memory.shape if isinstance(memory, nodes.Array) else None)
+    value = nodes.Load(location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site)
+    ctx.emit(value)
+    return value
+
+
+def _stored(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], value: nodes.ValueOp, checked: bool, name: str) -> None:
+    site = ctx.new_site("store", name, memory.shape if isinstance(memory, nodes.Array) else None)
+    ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site))
+
+
+def _tuple_position(ctx: Context, base: Group, subscript: Value, node: ast.Subscript) -> int:
+    position = known_number(subscript)
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise ctx.error(
+            "a tuple is indexed by a number that the compiler knows", node.slice, "use a local_array for indices known at run time"
+        )
+    if not -len(base.items) <= position < len(base.items):
+        raise ctx.error(f"index {position} of a tuple of {len(base.items)}", node.slice, f"indices are 0 to {len(base.items) - 1}")
+    return position
+
+
+# ------------------------------------------------------------------------------------------------------------------------------- views
+
+
+def _view_index(ctx: Context, view: nodes.View, subscript: Value, node: ast.Subscript) -> nodes.ValueOp:
+    if isinstance(subscript, Group):
+        raise ctx.error(
+            f"`{view.name}` has one dimension, not {len(subscript.items)}", node.slice, "compute the index, as in y[row * columns + column]"
+        )
+    _refuse_negative(ctx, subscript, view.name, node.slice)
+    return index(ctx, subscript, node.slice, f"an index of `{view.name}`")
+
+
+def _refuse_negative(ctx: Context, subscript: Value, name: str, node: ast.AST) -> None:
+    position = known_number(subscript)
+    if position is not None and position < 0:
+        raise ctx.error(
+            f"index {position} of `{name}` is negative", node, f"indices start at 0; the last element is {name}[len({name}) - 1]"
+        )
+
+
+def _view_checked(ctx: Context, base: ViewRef, place: nodes.ValueOp) -> bool:
+    if base.unchecked:
+        return ctx.checked
+    return ctx.checked or not inside_view(ctx, base.view, place)
+
+
+def unique_witness(ctx: Context, place: nodes.ValueOp) -> str | None:
+    """The witness that an index is, if it is unique to the thread here."""
+    kind = ctx.witnesses.get(place)
+    if kind is None:
+        return None
+    needs = WITNESSES[kind]
+    return kind if not needs or holds(ctx, *needs) else None
+
+
+def _access(ctx: Context, base: ViewRef, place: nodes.ValueOp, node: ast.Subscript, *, writes: bool) -> None:
+    """Note through which witness a view is accessed; a DisjointSlice demands one, and always the same."""
+    view = base.view
+    witness = unique_witness(ctx, place)
+    seen = ctx.accesses.setdefault(view, [])
+    if view.kind == "DisjointSlice":
+        if witness is None:
+            raise _no_witness(ctx, view, place, node, writes=writes)
+        for other, where in seen:
+            if other != witness:
+                raise ctx.error(
+                    f"`{view.name}` is accessed through {witness}() here and through {other}() elsewhere: two threads could meet",
+                    node, f"use one kind of witness for it, or declare it as SliceMut[{view.type}]", [(f"through {other}() here", where)],
+                )  # fmt: skip
+    seen.append((witness, ctx.locate(node)))
+
+
+def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.Subscript, *, writes: bool) -> Exception:
+    kind = ctx.witnesses.get(place)
+    verb = "written" if writes else "read"
+    if kind is not None:
+        return ctx.error(
+            f"{kind}() alone is not unique to the thread: every thread of the {'block' if kind == 'block_index' else 'warp'} has the same",
+            node, f"access `{view.name}` under `{_GUARDS[kind]}`, or declare it as SliceMut[{view.type}]",
+        )  # fmt: skip
+    return ctx.error(
+        f"`{view.name}` is a DisjointSlice: it is {verb} only at the thread's own element, and `{ctx.text(node.slice)}` is not a witness of that",
+        node,
+        f"index it with the value of thread_index() itself, not changed or assigned again, or declare it as SliceMut[{view.type}] to access any element",
+    )
+
+
+def settle_witnesses(ctx: Context) -> None:
+    """After the whole kernel: the witness of each view through which every access goes."""
+    for view, seen in ctx.accesses.items():
+        kinds = {witness for witness, _ in seen}
+        view.witness = kinds.pop() if len(kinds) == 1 else None
+
+
+# ------------------------------------------------------------------------------------------------------------ shared and local arrays
+
+
+def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef:
+    """`shared_array(shape, dtype)` or `local_array(shape, dtype)`."""
+    name = f"{space}_array"
+    if len(arguments) != 2:
+        raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
+    shape, of = arguments
+    if isinstance(of, Builtin) and of.name == "bool":
+        of = BOOL
+    if not isinstance(of, DType):
+        raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
+    extents = tuple(_extent(ctx, item, name, node) for item in (shape.items if isinstance(shape, Group) else (shape,)))
+    if not extents:
+        raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
+    array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
+    if space == "shared":
+        ctx.arrays.append(array)
+        return ArrayRef(array)
+    key = ctx.frame.fresh_key("array")
+    if array.size > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
+        ctx.arrays.append(array)
+        return ArrayRef(array, key=key)
+    return ArrayRef(array, registers={}, key=key)
+
+
+def _extent(ctx: Context, value: Value, name: str, node: ast.Call) -> int:
+    extent = known_number(value)
+    if not isinstance(extent, int) or isinstance(extent, bool):
+        hint = "use literals, captured numbers or Const parameters"
+        raise ctx.error(f"the shape of {name}() must be known to the compiler, and is {describe(value)}", node, hint)
+    if extent < 1:
+        raise ctx.error(f"{name}() with an extent of {extent}", node, "each extent is at least 1")
+    return extent
+
+
+def _array_name(ctx: Context, node: ast.Call) -> str | None:
+    """The name that the array is assigned to, for people."""
+    for name, value_node in ctx.frame.source.names.arrays:
+        if value_node is node:
+            return name
+    return None
+
+
+def _array_indices(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
+    array = base.array
+    items = subscript.items if isinstance(subscript, Group) else (subscript,)
+    if len(items) != len(array.shape):
+        raise ctx.error(f"`{array.name}` has {len(array.shape)} dimensions, not {len(items)}", node.slice, f"its shape is {array.shape}")
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == len(items) else [node.slice] * len(items)
+    places = []
+    for item, part, extent in zip(items, parts, array.shape, strict=True):
+        position = known_number(item)
+        if position is not None and not 0 <= position < extent:
+            raise ctx.error(
+                f"index {position} is outside `{array.name}`, whose extent there is {extent}", part, f"indices are 0 to {extent - 1}"
+            )
+        places.append(index(ctx, item, part, f"an index of `{array.name}`"))
+    return tuple(places)
+
+
+def _array_checked(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> bool:
+    if base.unchecked and not ctx.checked:
+        return False
+    return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.array.shape, strict=True))
+
+
+def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> nodes.Variable | None:
+    """The variable that holds an element, if the array lives in registers and the place is known."""
+    if base.registers is None:
+        return None
+    if not all(isinstance(place, nodes.Constant) for place in places):
+        ctx.decisions.needs_memory(base.key)
+        if base.array not in ctx.arrays:
+            ctx.arrays.append(base.array)
+        return None
+    position = tuple(int(place.value) for place in places if isinstance(place, nodes.Constant))
+    return base.registers[position]
+
+
+def fill_registers(ctx: Context, ref: ArrayRef) -> None:
+    """Make the variables of a local array in registers. Its elements start undefined; a variable needs a value, so they start as 0."""
+    if ref.registers is None:
+        return
+    positions: list[tuple[int, ...]] = [()]
+    for extent in ref.array.shape:
+        positions = [(*position, i) for position in positions for i in range(extent)]
+    zero = ctx.constant(ref.array.type, 0)
+    for position in positions:
+        variable = ctx.new_variable(f"{ref.array.name}[{', '.join(map(str, position))}]", ref.array.type)
+        ctx.registers.add(variable)
+        ref.registers[position] = variable
+        ctx.set(variable, zero)
+
+
+def length(ctx: Context, value: Value, node: ast.AST) -> Value:
+    """`len(value)`."""
+    if isinstance(value, ViewRef):
+        return ctx.length(value.view)
+    if isinstance(value, ArrayRef):
+        return Literal(value.array.shape[0])
+    if isinstance(value, Group):
+        return Literal(len(value.items))
+    raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays and tuples")
+
+
+def attribute(ctx: Context, value: ViewRef | ArrayRef, name: str, node: ast.Attribute) -> Value:
+    """`.dtype`, `.unchecked` and `.shape` of arrays."""
+    of = value.view.type if isinstance(value, ViewRef) else value.array.type
+    if name == "dtype":
+        return of
+    if name == "unchecked":
+        return dataclasses.replace(value, unchecked=True)
+    if name == "shape":
+        return (
+            Group((ctx.length(value.view),))
+            if isinstance(value, ViewRef)
+            else Group(tuple(Literal(extent) for extent in value.array.shape))
+        )
+    raise ctx.error(f"an array has no `{name}`", node, "it has .dtype, .shape and .unchecked")
+
+
+def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:
+    """`item in value`: whether it is an index of it."""
+    if isinstance(value, ViewRef):
+        extent: nodes.ValueOp = ctx.length(value.view)
+    elif isinstance(value, ArrayRef) and len(value.array.shape) == 1:
+        extent = ctx.constant(I64, value.array.shape[0])
+    else:
+        raise ctx.error(f"`in` asks whether an index lies in an array, not in {describe(value)}", node, "such as `if i in y:`")
+    place = index(ctx, item, item_node, "the left side of `in`")
+    below = ctx.compare("lt", place, extent)
+    if (place.range or (-1, 0))[0] >= 0:
+        return below
+    above = ctx.compare("ge", place, ctx.constant(I64, 0))
+    both = ctx.binary("and", above, below)
+    ctx.connectives[both] = ("and", above, below)
+    return both

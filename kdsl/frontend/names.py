@@ -1,0 +1,136 @@
+"""Which names a function binds, and which of them can be values rather than variables.
+
+The analysis is purely syntactic. Every statement block (a branch, a loop body) has a path; a name is *direct* if the blocks that bind it do not contain
+one another, each binds it once, and every use lies in one of them: then each use sees exactly one binding, and the name stands for the value itself.
+All other names become variables of the IR.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from kdsl.frontend.source import Source
+
+Path: TypeAlias = tuple[int, ...]
+
+
+@dataclass
+class NameTable:
+    """What is known of a function's own names."""
+
+    local: set[str] = field(default_factory=set)
+    """Names that it binds, parameters included."""
+    direct: set[str] = field(default_factory=set)
+    """Those that stand for one value wherever they are used."""
+    assigned_in: dict[ast.stmt, set[str]] = field(default_factory=dict)
+    """Names bound anywhere inside a loop, target included."""
+    places: dict[str, list[ast.AST]] = field(default_factory=dict)
+    """Where each name is bound."""
+    arrays: list[tuple[str, ast.Call]] = field(default_factory=list)
+    """Calls that are assigned to a single name, for the names of arrays."""
+
+
+def analyse(source: Source) -> NameTable:
+    """Analyse the body of a function."""
+    scan = _Scan()
+    arguments = source.tree.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        scan.bind(argument.arg, (), argument)
+    scan.block(source.body, ())
+    table = NameTable(set(scan.bound), assigned_in=scan.assigned_in, places=scan.places, arrays=scan.arrays)
+    for name, blocks in scan.bound.items():
+        if all(_apart(a, b) for index, a in enumerate(blocks) for b in blocks[:index]) and all(
+            any(use[: len(block)] == block for block in blocks) for use in scan.used.get(name, ())
+        ):
+            table.direct.add(name)
+    return table
+
+
+def _apart(a: Path, b: Path) -> bool:
+    """Whether neither block contains the other."""
+    shorter = min(len(a), len(b))
+    return a[:shorter] != b[:shorter]
+
+
+class _Scan:
+    def __init__(self) -> None:
+        self.bound: dict[str, list[Path]] = {}
+        self.used: dict[str, list[Path]] = {}
+        self.places: dict[str, list[ast.AST]] = {}
+        self.assigned_in: dict[ast.stmt, set[str]] = {}
+        self.loops: list[set[str]] = []
+        self.blocks = 0
+        self.arrays: list[tuple[str, ast.Call]] = []
+
+    def bind(self, name: str, path: Path, node: ast.AST) -> None:
+        self.bound.setdefault(name, []).append(path)
+        self.places.setdefault(name, []).append(node)
+        for names in self.loops:
+            names.add(name)
+
+    def nested(self, path: Path) -> Path:
+        self.blocks += 1
+        return (*path, self.blocks)
+
+    def block(self, statements: list[ast.stmt], path: Path) -> None:
+        for statement in statements:
+            self.statement(statement, path)
+
+    def statement(self, node: ast.stmt, path: Path) -> None:
+        match node:
+            case ast.If():
+                self.expression(node.test, path)
+                self.block(node.body, self.nested(path))
+                self.block(node.orelse, self.nested(path))
+            case ast.While():
+                self.loops.append(set())
+                # the condition is evaluated in a block of its own, before every trip
+                self.expression(node.test, self.nested(path))
+                self.block(node.body, self.nested(path))
+                self.assigned_in[node] = self.loops.pop()
+                self.block(node.orelse, self.nested(path))
+            case ast.For():
+                self.expression(node.iter, path)
+                self.loops.append(set())
+                body = self.nested(path)
+                self.target(node.target, body)
+                self.block(node.body, body)
+                self.assigned_in[node] = self.loops.pop()
+                self.block(node.orelse, self.nested(path))
+            case ast.Assign():
+                self.expression(node.value, path)
+                if isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+                    self.arrays.append((node.targets[0].id, node.value))
+                for target in node.targets:
+                    self.target(target, path)
+            case ast.AugAssign():
+                self.expression(node.value, path)
+                if isinstance(node.target, ast.Name):
+                    self.used.setdefault(node.target.id, []).append(path)
+                self.target(node.target, path)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self.expression(node.value, path)
+                self.target(node.target, path)
+                self.target(node.target, path)  # counts twice, because a name with a declared type always is a variable
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.expression(child, path)
+
+    def target(self, node: ast.expr, path: Path) -> None:
+        if isinstance(node, ast.Name):
+            self.bind(node.id, path, node)
+        elif isinstance(node, ast.Tuple | ast.List):
+            for item in node.elts:
+                self.target(item, path)
+        else:
+            self.expression(node, path)
+
+    def expression(self, node: ast.expr, path: Path) -> None:
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name):
+                self.used.setdefault(child.id, []).append(path)

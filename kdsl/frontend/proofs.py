@@ -1,0 +1,129 @@
+"""What guards prove: facts from conditions, and with them, ranges and the contract, that an index is inside an array.
+
+Facts speak of values, which do not change, so a fact holds until its block ends. Used only to leave out checks; a range that is stored in the IR
+holds without any guard (`kdsl.ir.ranges`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Final
+
+from kdsl.frontend.context import Context, Fact
+from kdsl.ir import nodes, ranges
+
+_NEGATED: Final[dict[str, nodes.CompareName]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+
+
+def assume(ctx: Context, condition: nodes.ValueOp, holds: bool) -> None:
+    """From here to the end of the block, `condition` is known to hold (or not to)."""
+    ctx.facts.extend(_facts(ctx, condition, holds))
+
+
+def _facts(ctx: Context, condition: nodes.ValueOp, holds: bool) -> Iterable[Fact]:
+    connective = ctx.connectives.get(condition)
+    if connective is not None:
+        kind, left, right = connective
+        if (kind == "and") == holds:
+            yield from _facts(ctx, left, holds)
+            yield from _facts(ctx, right, holds)
+    elif isinstance(condition, nodes.Unary) and condition.op == "not":
+        yield from _facts(ctx, condition.operand, not holds)
+    elif isinstance(condition, nodes.Compare) and condition.left.type.is_integer:
+        op = condition.op if holds else _NEGATED[condition.op]
+        yield from _relation(op, condition.left, condition.right)
+
+
+def _relation(op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> Iterable[Fact]:
+    match op:
+        case "lt":
+            yield Fact("lt", a, b)
+        case "gt":
+            yield Fact("lt", b, a)
+        case "le":
+            yield Fact("le", a, b)
+        case "ge":
+            yield Fact("le", b, a)
+        case "eq":
+            yield Fact("le", a, b)
+            yield Fact("le", b, a)
+            zero = isinstance(b, nodes.Constant) and b.value == 0
+            if zero and isinstance(a, nodes.Special) and a.name in ("thread_rank", "lane_index"):
+                yield Fact("first_thread" if a.name == "thread_rank" else "first_lane")
+        case _:
+            return
+
+
+def holds(ctx: Context, *kinds: str) -> bool:
+    """Whether one of the facts about which thread this is holds here; trivially so where there is only one."""
+    x, y, z = ctx.block_dim
+    return x * y * z == 1 or any(fact.kind in kinds for fact in ctx.facts)
+
+
+def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
+    """What is known of an integer here: its range, narrowed by the guards."""
+    low, high = ranges.of(value)
+    for fact in ctx.facts:
+        if fact.left is value and fact.right is not None:
+            high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))
+        if fact.right is value and fact.left is not None:
+            low = max(low, ranges.of(fact.left)[0] + (fact.kind == "lt"))
+    return low, high
+
+
+def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp) -> bool:
+    """Whether the index is certainly an index of the view."""
+    if bounds(ctx, index)[0] < 0:
+        return False
+    for fact in ctx.facts:
+        if fact.kind == "lt" and fact.left is index and isinstance(fact.right, nodes.Length):
+            bound = fact.right.view
+            if bound is view or bound.name in ctx.longer_than.get(view.name, ()):
+                return True
+    return False
+
+
+def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:
+    """Whether the index is certainly one of a dimension of a shared or local array."""
+    low, high = bounds(ctx, index)
+    return low >= 0 and high < extent
+
+
+def contract_lengths(requires: Iterable[str]) -> dict[str, set[str]]:
+    """For each view, the views that are at most as long, by relations of the forms `len(a) == len(b)`, `>=` and `<=` (also chained, also with `and`)."""
+    at_least: dict[str, set[str]] = {}
+    for relation in requires:
+        try:
+            tree = ast.parse(relation.strip(), mode="eval").body
+        except SyntaxError:
+            continue  # the launcher's own parser refuses it, with an explanation
+        for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+            if isinstance(part, ast.Compare):
+                sides = [part.left, *part.comparators]
+                for left, op, right in zip(sides, part.ops, sides[1:], strict=False):
+                    _note(at_least, _length_of(left), op, _length_of(right))
+    changed = True
+    while changed:
+        changed = False
+        for shorter in at_least.values():
+            more = set().union(*(at_least.get(name, set()) for name in shorter)) - shorter
+            shorter |= more
+            changed |= bool(more)
+    return at_least
+
+
+def _note(at_least: dict[str, set[str]], left: str | None, op: ast.cmpop, right: str | None) -> None:
+    if left is None or right is None:
+        return
+    if isinstance(op, ast.GtE | ast.Gt | ast.Eq):
+        at_least.setdefault(left, set()).add(right)
+    if isinstance(op, ast.LtE | ast.Lt | ast.Eq):
+        at_least.setdefault(right, set()).add(left)
+
+
+def _length_of(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
+        argument = node.args[0]
+        return argument.id if isinstance(argument, ast.Name) else None
+    return None

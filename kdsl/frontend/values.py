@@ -1,0 +1,208 @@
+"""What an expression can stand for while a kernel is compiled: a number of the IR, a literal, an array, a struct, a function …
+
+Numbers of the IR are its `ValueOp`s; element types, `Function`, `Overloaded`, `Intrinsic` and `IndexTriple` stand for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kdsl.frontend.captures import is_number
+from kdsl.frontend.function import Function, Overloaded
+from kdsl.ir import nodes
+from kdsl.lang.intrinsics import IndexTriple, Intrinsic
+from kdsl.lang.types import BOOL, F32, I64, DType
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number that the compiler knows and that has no type yet: written in the source, captured, or a `Const` parameter."""
+
+    value: bool | int | float
+    """The number."""
+
+
+@dataclass(frozen=True, eq=False)
+class LiteralChoice:
+    """A conditional expression of two literals, which takes its type where it is used."""
+
+    condition: nodes.ValueOp
+    """Which of them."""
+    then: Literal | LiteralChoice
+    """If it holds."""
+    orelse: Literal | LiteralChoice
+    """If it does not."""
+
+
+@dataclass(frozen=True, eq=False)
+class ViewRef:
+    """An array parameter."""
+
+    view: nodes.View
+    """The parameter."""
+    unchecked: bool = False
+    """Whether it was written `.unchecked`."""
+    read_only: bool = False
+    """Whether a function got it as a Slice."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRef:
+    """A shared or local array."""
+
+    array: nodes.Array
+    """The array."""
+    unchecked: bool = False
+    """Whether it was written `.unchecked`."""
+    registers: dict[tuple[int, ...], nodes.Variable] | None = None
+    """The variables that hold its elements, if all its indices are known to the compiler."""
+    key: tuple[object, ...] = ()
+    """Its key among the decisions of the compilation."""
+    read_only: bool = False
+    """Whether a function got it as a Slice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A struct parameter, or the tile of `tile_index()`."""
+
+    name: str
+    """What it is."""
+    fields: dict[str, Value]
+    """Its fields."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A tuple."""
+
+    items: tuple[Value, ...]
+    """Its items."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string; only `f32("inf")` and the message of an assertion use one."""
+
+    value: str
+    """Its characters."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """None, or the result of a call that returns nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A Python module."""
+
+    module: ModuleType
+    """The module."""
+    path: str
+    """The name by which the function knows it."""
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A built-in function of Python that the language has too."""
+
+    name: str
+    """Its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign:
+    """Anything else that Python has; an error as soon as it is used."""
+
+    name: str
+    """The name by which the function knows it."""
+    value: Any = field(repr=False)
+    """The Python object."""
+
+
+Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
+Value: TypeAlias = (
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | Record | Group | Text | Nothing | Module | Builtin | Foreign
+    | DType | Function | Overloaded | Intrinsic | IndexTriple
+)  # fmt: skip
+
+_BUILTINS: dict[Callable[..., Any] | type, str] = {
+    len: "len", range: "range", min: "min", max: "max", abs: "abs", int: "int", float: "float", bool: "bool",
+}  # fmt: skip
+
+
+def from_python(name: str, value: Any) -> Value:
+    """The meaning of a captured Python object."""
+    if is_number(value):
+        return Literal(value.item() if isinstance(value, np.generic) else value)
+    if value is None:
+        return Nothing()
+    if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple):
+        return value
+    if isinstance(value, ModuleType):
+        return Module(value, name)
+    if isinstance(value, tuple):
+        return Group(tuple(from_python(f"{name}[{index}]", item) for index, item in enumerate(value)))
+    if isinstance(value, str):
+        return Text(value)
+    try:
+        builtin = _BUILTINS.get(value)
+    except TypeError:  # not hashable
+        builtin = None
+    return Builtin(builtin) if builtin is not None else Foreign(name, value)
+
+
+def default_type(value: Literal | LiteralChoice) -> DType:
+    """The type of a literal that stands alone."""
+    if isinstance(value, LiteralChoice):
+        types = (default_type(value.then), default_type(value.orelse))
+        return F32 if F32 in types and BOOL not in types else types[0]
+    return BOOL if isinstance(value.value, bool) else I64 if isinstance(value.value, int) else F32
+
+
+def known_number(value: Value) -> bool | int | float | None:
+    """The number, if the compiler knows it."""
+    if isinstance(value, Literal | nodes.Constant):
+        return value.value
+    return None
+
+
+def describe(value: Value) -> str:
+    """What a value is, for messages."""
+    match value:
+        case Literal():
+            return f"the literal {value.value}"
+        case LiteralChoice():
+            return f"a literal ({default_type(value)})"
+        case nodes.ValueOp():
+            return str(value.type)
+        case ViewRef():
+            return f"{value.view.kind}[{value.view.type}]"
+        case ArrayRef():
+            return f"a {value.array.space} array of {value.array.type}"
+        case Record():
+            return f"a {value.name}"
+        case Group():
+            return f"a tuple of {len(value.items)}"
+        case Text():
+            return f"the string {value.value!r}"
+        case Nothing():
+            return "None"
+        case Module():
+            return f"the module {value.path}"
+        case Builtin():
+            return f"the built-in function {value.name}"
+        case Foreign():
+            return f"the Python object {value.name} ({type(value.value).__name__})"
+        case DType():
+            return f"the type {value.name}"
+        case IndexTriple():
+            return f"{value.name} (use .x, .y or .z)"
+        case _:
+            return f"the function {value.name}"

@@ -1,0 +1,229 @@
+"""Names: reading them, assigning to them, the one type that each has, and whether they are certainly assigned where they are read."""
+
+from __future__ import annotations
+
+import ast
+
+from kdsl.frontend.captures import MISSING
+from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
+from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
+from kdsl.frontend.decisions import Key, NameType
+from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Value, describe, from_python
+from kdsl.ir import nodes
+from kdsl.lang.types import BOOL, F32, DType, promote
+
+
+def read(ctx: Context, node: ast.Name) -> Value:
+    """The value of a name."""
+    frame, name = ctx.frame, node.id
+    if name not in frame.source.names.local:
+        return captured(ctx, name, node)
+    if frame.assigned is not None and name not in frame.assigned:
+        raise _unassigned(ctx, node)
+    if name in frame.slots:
+        return read_slot(ctx, frame.slots[name])
+    return frame.env[name]
+
+
+def _unassigned(ctx: Context, node: ast.Name) -> Exception:
+    source, name = ctx.frame.source, node.id
+    # of several assignments the last one before this place says most
+    before = [place for place in source.names.places[name] if place.lineno <= node.lineno]  # type: ignore[attr-defined]
+    shown = before[-1] if before else source.names.places[name][0]
+    message = f"`{name}` may have no value here" if before and shown.lineno < node.lineno else f"`{name}` has no value here"  # type: ignore[attr-defined]
+    text = (
+        "it is assigned here, but not on every way to the use"
+        if "may" in message
+        else "the assignment here makes it a name of this function"
+    )
+    hint = f"assign `{name}` on every way, or once before the branch or loop"
+    if "may" not in message:
+        hint = f"assign `{name}` before it is read; a global of that name is hidden by the assignment"
+    return ctx.error(message, node, hint, [(text, ctx.locate(shown))])
+
+
+def captured(ctx: Context, name: str, node: ast.expr) -> Value:
+    """The frozen value of a (dotted) name from outside."""
+    values = ctx.frame.source.captures.values
+    value = values.get(name, MISSING)
+    if value is MISSING:
+        raise ctx.error(f"`{name}` is not defined", node, f"`{name}` must exist when the function is decorated: define it above")
+    meaning = from_python(name, value)
+    if isinstance(meaning, Foreign):
+        raise foreign(ctx, meaning, node)
+    return meaning
+
+
+def foreign(ctx: Context, value: Foreign, node: ast.expr) -> Exception:
+    """The error for a Python object that means nothing in a kernel."""
+    what, name = value.value, value.name
+    kind = type(what).__name__
+    short = name.rsplit(".", 1)[-1]
+    if callable(what) and not isinstance(what, type):
+        import kdsl.mathematics as mathematics  # it is written in the language, so it needs the frontend
+        from kdsl.lang.intrinsics import INTRINSICS
+
+        if short in INTRINSICS or hasattr(mathematics, short):
+            return ctx.error(f"`{name}` is a function of Python's", node, f"use kdsl.{short}")
+        if kind == "function":
+            return ctx.error(f"`{name}` is a plain Python function", node, f"mark `{short}` with @function, so that kernels can call it")
+        return ctx.error(f"`{name}` ({kind}) is not part of the language", node, "a kernel calls @functions and what kdsl provides")
+    if isinstance(what, type):
+        return ctx.error(f"the class `{name}` has no meaning in a kernel", node, "structs are made on the host and passed as arguments")
+    return ctx.error(
+        f"`{name}` is a captured {kind}; a kernel captures numbers, tuples of numbers, types and functions",
+        node,
+        f"pass `{name}` as an argument",
+    )
+
+
+def read_slot(ctx: Context, slot: AnySlot) -> Value:
+    """The present value of a name that is a variable."""
+    if isinstance(slot, FixedSlot):
+        return slot.value
+    if isinstance(slot, GroupSlot):
+        return Group(tuple(read_slot(ctx, item) for item in slot.items))
+    value = ctx.get(slot.variable)
+    if slot.weak:
+        ctx.weak.add(value)
+    return value
+
+
+def variables_of(slot: AnySlot | None) -> list[nodes.Variable]:
+    """All variables behind a name."""
+    if isinstance(slot, Slot):
+        return [slot.variable]
+    if isinstance(slot, GroupSlot):
+        return [variable for item in slot.items for variable in variables_of(item)]
+    return []
+
+
+def assign(ctx: Context, name: str, value: Value, node: ast.AST, value_node: ast.AST) -> None:
+    """`name = value`; `node` is the name where it is assigned."""
+    frame = ctx.frame
+    if name in frame.source.names.direct:
+        if isinstance(value, nodes.ValueOp) and not value.hint:
+            value.hint = name
+        frame.env[name] = value
+    else:
+        slot = frame.slots.get(name)
+        if slot is None:
+            frame.slots[name] = new_slot(ctx, name, value, (*frame.key, name), node, value_node)
+        else:
+            assign_slot(ctx, name, slot, value, node, value_node)
+    if frame.assigned is not None:
+        frame.assigned.add(name)
+
+
+def declare(ctx: Context, name: str, type: DType, node: ast.AST) -> None:
+    """`name: type`: the name has this type, whatever is assigned to it."""
+    frame = ctx.frame
+    slot = frame.slots.get(name)
+    if slot is None:
+        frame.slots[name] = Slot(ctx.new_variable(name, type), (*frame.key, name), False, False, ctx.locate(node), declared=True)
+    elif not isinstance(slot, Slot) or slot.variable.type is not type:
+        raise ctx.error(f"`{name}` is declared twice, with two types", node, "give it one type", [("the other is here", slot.location)])
+
+
+def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, value_node: ast.AST) -> AnySlot:
+    """The slot for a name at its first assignment, which it makes."""
+    place = ctx.locate(node)
+    if isinstance(value, Group):
+        items = [new_slot(ctx, f"{name}.{i}", item, (*key, i), node, value_node) for i, item in enumerate(value.items)]
+        return GroupSlot(items, place)
+    if not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
+        return FixedSlot(value, place)
+    loose = is_loose(ctx, value)
+    decided = ctx.decisions.types.get(key) or NameType(type_of(value), loose, place)
+    slot = Slot(ctx.new_variable(name, decided.type), key, decided.weak, loose, decided.location)
+    if slot.weak:
+        ctx.weak_names[key] = decided
+    assign_slot(ctx, name, slot, value, node, value_node)
+    return slot
+
+
+def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.AST, value_node: ast.AST) -> None:
+    """Assign to a name that has a slot."""
+    if isinstance(slot, GroupSlot):
+        if not isinstance(value, Group) or len(value.items) != len(slot.items):
+            raise _two_kinds(ctx, name, slot.location, f"a tuple of {len(slot.items)}", describe(value), node)
+        for position, (item, part) in enumerate(zip(slot.items, value.items, strict=True)):
+            assign_slot(ctx, f"{name}[{position}]", item, part, node, value_node)
+    elif isinstance(slot, FixedSlot):
+        if value != slot.value:
+            raise ctx.error(
+                f"`{name}` stands for {describe(slot.value)} and cannot be assigned again",
+                node,
+                "only names of numbers can change; use another name",
+                [("it was assigned here", slot.location)],
+            )
+    elif not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
+        raise _two_kinds(ctx, name, slot.location, f"a number ({slot.variable.type})", describe(value), node)
+    else:
+        _assign_number(ctx, name, slot, value, node, value_node)
+
+
+def _assign_number(
+    ctx: Context, name: str, slot: Slot, value: Literal | LiteralChoice | nodes.ValueOp, node: ast.AST, value_node: ast.AST
+) -> None:
+    has, gets = slot.variable.type, type_of(value)
+    place = ctx.locate(node)
+    if slot.declared:
+        pass  # whatever converts unasked
+    elif is_loose(ctx, value):
+        if slot.weak and gets.is_float and not has.is_float:
+            _grow(ctx, slot, NameType(F32, True, place))
+            value = _provisional(ctx, slot, value, value_node)
+        elif (gets.is_float and has.is_integer) or has.is_bool:
+            raise _two_types(ctx, name, slot, gets, node)
+    else:
+        joined = _joined(slot, has, gets)
+        if joined is None:
+            raise _two_types(ctx, name, slot, gets, node)
+        if slot.weak or joined is not has:
+            _grow(ctx, slot, NameType(joined, False, place))
+            value = _provisional(ctx, slot, value, value_node)
+    ctx.set(slot.variable, coerce(ctx, value, slot.variable.type, value_node, f"`{name}`"))
+
+
+def _joined(slot: Slot, has: DType, gets: DType) -> DType | None:
+    """The type of a name after another value was assigned to it, None if they do not agree."""
+    if slot.weak:
+        if gets is BOOL or (has.is_float and gets.is_integer):
+            return None
+        return gets
+    if has is gets:
+        return has
+    return promote(has, gets) if slot.from_literal and has.is_float == gets.is_float else None
+
+
+def _grow(ctx: Context, slot: Slot, decision: NameType) -> None:
+    """Record a better type for a name; this pass goes on with the old one."""
+    if slot.variable.type is not decision.type or slot.weak != decision.weak:
+        ctx.decisions.decide(slot.key, decision)
+    slot.weak = decision.weak
+    if decision.weak:
+        ctx.weak_names[slot.key] = decision
+    else:
+        ctx.weak_names.pop(slot.key, None)
+
+
+def _provisional(ctx: Context, slot: Slot, value: Literal | LiteralChoice | nodes.ValueOp, node: ast.AST) -> nodes.ValueOp:
+    """Any value of the old type; the pass will be repeated unless the types agree."""
+    if isinstance(value, nodes.ValueOp):
+        return ctx.cast(slot.variable.type, value)
+    return ctx.cast(slot.variable.type, coerce(ctx, value, type_of(value), node))
+
+
+def _two_types(ctx: Context, name: str, slot: Slot, gets: DType, node: ast.AST) -> Exception:
+    has = slot.variable.type
+    return ctx.error(
+        f"`{name}` would have two types, {has} and {gets}",
+        node,
+        f"a name has one type: convert to {has} here, or use another name",
+        [(f"it is {with_article(has)} since here", slot.location)],
+    )
+
+
+def _two_kinds(ctx: Context, name: str, first: nodes.Location, was: str, becomes: str, node: ast.AST) -> Exception:
+    return ctx.error(f"`{name}` was {was} and would become {becomes}", node, "use another name", [("it was assigned here", first)])

@@ -1,0 +1,88 @@
+"""How a launch hands its arguments to a kernel, and how a failed check comes back: one layout for every target.
+
+Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view is its address and its length), followed by
+the hidden ones. On the GPU each slot is one kernel parameter; on the CPU the entry point gets the address of the buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from kdsl.ir.nodes import Kernel, ScalarParameter, View
+from kdsl.lang.types import I32, I64, U32, U64, DType
+
+SlotKind: TypeAlias = Literal["address", "length", "value", "hidden"]
+
+HIDDEN: Final = (("claim", U64), ("record", U64), ("kernel", U32), ("grid_x", I32), ("grid_y", I32), ("grid_z", I32))
+"""Parameters that every kernel has: where a failing thread claims the record (device memory), the record (memory that the host reads), the number of the
+kernel in this process, and the extents of the grid as the kernel sees it."""
+
+_FORMATS: Final = {
+    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f32": "f", "f64": "d",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One packed argument."""
+
+    name: str
+    """`y.address`, `y.length`, `p.rows`, or the name of a hidden parameter."""
+    kind: SlotKind
+    """What it holds."""
+    type: DType
+    """Its type; an address is u64."""
+    offset: int
+    """Bytes from the start of the buffer."""
+    parameter: ScalarParameter | View | None
+    """The parameter that it belongs to, None for a hidden one."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All packed arguments of a kernel."""
+
+    slots: tuple[Slot, ...]
+    """In order."""
+    size: int
+    """Bytes of the buffer."""
+    format: str
+    """Format for `struct.pack` that takes one value per slot."""
+
+    def offset(self, name: str) -> int:
+        """Offset of the slot with this name."""
+        return next(slot.offset for slot in self.slots if slot.name == name)
+
+
+def layout(kernel: Kernel) -> Layout:
+    """The layout of the arguments of `kernel`."""
+    wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None]] = []
+    for parameter in kernel.parameters:
+        if isinstance(parameter, View):
+            wanted.append((f"{parameter.name}.address", "address", U64, parameter))
+            wanted.append((f"{parameter.name}.length", "length", I64, parameter))
+        else:
+            wanted.append((parameter.name, "value", parameter.type, parameter))
+    wanted += [(name, "hidden", type, None) for name, type in HIDDEN]
+    slots, offset = [], 0
+    for name, kind, type, owner in wanted:
+        offset = -(-offset // type.itemsize) * type.itemsize
+        slots.append(Slot(name, kind, type, offset, owner))
+        offset += type.itemsize
+    # "@" packs with native alignment, which for these types is the natural one on every host that is supported
+    packing = "@" + "".join(_FORMATS[slot.type.name] for slot in slots)
+    assert struct.calcsize(packing) == offset
+    return Layout(tuple(slots), offset, packing)
+
+
+RECORD_SIZE: Final = 64
+RECORD_FORMAT: Final = "=IIIIqqiiiiii"
+RECORD: Final = {
+    "state": 0, "kernel": 4, "site": 8, "dimension": 12, "index": 16, "extent": 24,
+    "block_x": 32, "block_y": 36, "block_z": 40, "thread_x": 44, "thread_y": 48, "thread_z": 52,
+}  # fmt: skip
+"""Offsets in the record of the first failure. A failing thread first exchanges the claim word from 0 to 1 (atomically, device scope); only the one that
+succeeds fills the record, makes it visible to the host (a fence of system scope) and then sets `state` to 1. The host reads `state` after a
+synchronisation, raises, and clears both words."""

@@ -1,0 +1,500 @@
+"""The typed IR of one specialised kernel: structured, every value typed, every operation with its place in the source.
+
+A `Kernel` holds parameters, arrays, variables and a `Block`. A block is a list of operations in the order of evaluation. An operation that
+yields a value *is* that value (`ValueOp`), is defined once and may be used by later operations of the same block and of blocks nested in it.
+What Python assigns more than once is a `Variable`, read by `Get` and changed by `Set`. Control stays structured: `If`, `While`, `ForRange`,
+`Scope`. `@function` calls are already expanded in place (a `Scope` with `Leave` where the function returns early).
+
+All decisions of the language are made before or by these operations, whose meanings are exact and stand in the docstrings here; a backend
+only translates. What is not here: names, Python types, convergence and witness rules, all of which the frontend has checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from kdsl.lang.types import DType
+
+# ---------------------------------------------------------------------------------------------------------------- places in the source
+
+
+@dataclass(frozen=True)
+class Location:
+    """A piece of source text, and the call that led to it if it lies in a `@function`."""
+
+    file: str
+    """File name as Python reports it."""
+    line: int
+    """First line, from 1."""
+    column: int
+    """First column, from 0, in characters."""
+    end_line: int
+    """Last line, from 1."""
+    end_column: int
+    """Column after the last character."""
+    function: str = ""
+    """Name of the Python function that it stands in."""
+    caller: Location | None = None
+    """Where that function is called, None in the kernel itself."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+
+# -------------------------------------------------------------------------------------------------------------- parameters and memory
+
+
+@dataclass(eq=False)
+class ScalarParameter:
+    """A number that the launch passes by value, or one field of a struct parameter."""
+
+    name: str
+    """Parameter name, with `.field` for a field of a struct."""
+    type: DType
+    """Its element type."""
+
+
+@dataclass(eq=False)
+class View:
+    """A one-dimensional array parameter in device memory: its first element and its length in elements travel with the launch."""
+
+    name: str
+    """Parameter name."""
+    type: DType
+    """Element type."""
+    kind: Literal["Slice", "DisjointSlice", "SliceMut"]
+    """What the kernel may do with it."""
+    written: bool = False
+    """Whether the kernel stores to it."""
+    read: bool = False
+    """Whether the kernel loads from it."""
+    witness: str | None = None
+    """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
+
+
+@dataclass(eq=False)
+class Array:
+    """A shared or local array of the kernel, row-major, of fixed shape. Elements start undefined."""
+
+    name: str
+    """Name for people."""
+    type: DType
+    """Element type."""
+    shape: tuple[int, ...]
+    """Elements along each dimension."""
+    space: Literal["shared", "local"]
+    """One per block, or one per thread."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        total = 1
+        for extent in self.shape:
+            total *= extent
+        return total
+
+
+Memory: TypeAlias = View | Array
+
+
+@dataclass(eq=False)
+class Variable:
+    """A name that is assigned more than once. The frontend has proved that every read follows an assignment."""
+
+    name: str
+    """Name in the source."""
+    type: DType
+    """Its one type."""
+
+
+# ------------------------------------------------------------------------------------------------------------------------- operations
+
+
+@dataclass(eq=False, kw_only=True)
+class Op:
+    """One operation."""
+
+    location: Location
+    """Its place in the source."""
+
+
+@dataclass(eq=False, kw_only=True)
+class ValueOp(Op):
+    """An operation that yields a value, which is this object."""
+
+    type: DType
+    """Type of the value."""
+    range: tuple[int, int] | None = None
+    """Smallest and largest value that an integer can take, if more is known than its type says."""
+    hint: str = ""
+    """Name in the source, for readable code; no meaning."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Constant(ValueOp):
+    """A number of the type `type`: int for integers, bool for `bool`, float for floats (already rounded)."""
+
+    value: bool | int | float
+
+
+@dataclass(eq=False, kw_only=True)
+class ParameterValue(ValueOp):
+    """The value of a scalar parameter."""
+
+    parameter: ScalarParameter
+
+
+@dataclass(eq=False, kw_only=True)
+class Length(ValueOp):
+    """The number of elements of a view, i64, never negative."""
+
+    view: View
+
+
+SpecialName: TypeAlias = Literal[
+    "thread_idx.x", "thread_idx.y", "thread_idx.z",
+    "block_idx.x", "block_idx.y", "block_idx.z",
+    "grid_dim.x", "grid_dim.y", "grid_dim.z",
+    "thread_rank", "lane_index", "warp_index",
+]  # fmt: skip
+"""`thread_rank` is thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z); `lane_index` is thread_rank % 32 and
+`warp_index` is thread_rank // 32."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Special(ValueOp):
+    """Where the thread stands, i64 with a known range."""
+
+    name: SpecialName
+
+
+UnaryName: TypeAlias = Literal["neg", "invert", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"]
+UNARY: Final[dict[str, str]] = {
+    "neg": "integers wrap; a float's sign flips",
+    "invert": "~x, integers",
+    "not": "bool",
+    "abs": "the smallest integer wraps to itself; a float loses its sign",
+    "sqrt": "floats, correctly rounded",
+    "floor": "floats, to an integral float",
+    "ceil": "floats, to an integral float",
+    "trunc": "floats, to an integral float",
+    "rint": "floats, to an integral float, ties to even",
+}
+
+
+@dataclass(eq=False, kw_only=True)
+class Unary(ValueOp):
+    """`op` applied to one operand of the same type; meanings in `UNARY`."""
+
+    op: UnaryName
+    operand: ValueOp
+
+
+BinaryName: TypeAlias = Literal[
+    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax"
+]
+BINARY: Final[dict[str, str]] = {
+    "add": "integers wrap; floats round to nearest even, never contracted by a backend",
+    "sub": "likewise",
+    "mul": "likewise",
+    "div": "floats, correctly rounded",
+    "floordiv": "integers: towards minus infinity, by zero 0, INT_MIN // -1 wraps",
+    "mod": "integers: the sign of the divisor, by zero 0, INT_MIN % -1 is 0",
+    "and": "integers bitwise, or bool (both sides evaluated)",
+    "or": "likewise",
+    "xor": "likewise",
+    "shl": "integers; an amount that is negative or at least the width gives 0",
+    "shr": "integers, arithmetic if signed; such an amount gives 0, or -1 for a negative signed operand",
+    "min": "floats: NaN if either is, -0 below 0",
+    "max": "likewise",
+    "fmin": "floats: ignores a NaN, -0 below 0",
+    "fmax": "likewise",
+}
+
+
+@dataclass(eq=False, kw_only=True)
+class Binary(ValueOp):
+    """`op` applied to two operands of the same type as the result; meanings in `BINARY`."""
+
+    op: BinaryName
+    left: ValueOp
+    right: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Fma(ValueOp):
+    """a * b + c of floats, rounded once."""
+
+    a: ValueOp
+    b: ValueOp
+    c: ValueOp
+
+
+CompareName: TypeAlias = Literal["lt", "le", "gt", "ge", "eq", "ne"]
+
+
+@dataclass(eq=False, kw_only=True)
+class Compare(ValueOp):
+    """A `bool`; operands have one type. With a NaN only `ne` is true."""
+
+    op: CompareName
+    left: ValueOp
+    right: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Select(ValueOp):
+    """`then` if `condition` else `orelse`; both are already evaluated."""
+
+    condition: ValueOp
+    then: ValueOp
+    orelse: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Cast(ValueOp):
+    """Conversion to `type`: integers wrap; float to integer truncates, saturates, NaN gives 0; to bool is `!= 0`; to float rounds to nearest even."""
+
+    operand: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Bitcast(ValueOp):
+    """The same bits as another type of the same width."""
+
+    operand: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Get(ValueOp):
+    """The present value of a variable."""
+
+    variable: Variable
+
+
+@dataclass(eq=False, kw_only=True)
+class Load(ValueOp):
+    """An element. If `checked` and an index is outside, the value is 0 (False) and the failure is recorded under `site`."""
+
+    memory: Memory
+    indices: tuple[ValueOp, ...]
+    """i64, one per dimension."""
+    checked: bool
+    site: int
+
+
+@dataclass(eq=False, kw_only=True)
+class Exchange(ValueOp):
+    """A value formed from several lanes of the warp, by the table of `kdsl.lang.intrinsics`; it has no other effect."""
+
+    name: str
+    arguments: tuple[ValueOp, ...]
+
+
+@dataclass(eq=False, kw_only=True)
+class Set(Op):
+    """Assign to a variable."""
+
+    variable: Variable
+    value: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Store(Op):
+    """Write an element. If `checked` and an index is outside, nothing is written and the failure is recorded under `site`."""
+
+    memory: Memory
+    indices: tuple[ValueOp, ...]
+    value: ValueOp
+    checked: bool
+    site: int
+
+
+@dataclass(eq=False, kw_only=True)
+class Assertion(Op):
+    """Record a failure under `site` if the condition is False; the thread goes on."""
+
+    condition: ValueOp
+    site: int
+
+
+@dataclass(eq=False, kw_only=True)
+class Barrier(Op):
+    """All threads of the block that have not returned arrive; their writes to shared and global memory before it are visible after it."""
+
+
+@dataclass(eq=False, kw_only=True)
+class If(Op):
+    """Run one of two blocks."""
+
+    condition: ValueOp
+    then: Block
+    orelse: Block
+
+
+@dataclass(eq=False, kw_only=True)
+class While(Op):
+    """Evaluate `head`, leave if `condition` (defined in or before it) is False (after `orelse`), run `body`, repeat."""
+
+    head: Block
+    condition: ValueOp
+    body: Block
+    orelse: Block
+
+
+@dataclass(eq=False, kw_only=True)
+class Counter(ValueOp):
+    """The i64 loop value of the `ForRange` that defines it, constant within one trip."""
+
+
+@dataclass(eq=False, kw_only=True)
+class ForRange(Op):
+    """Python's `for counter in range(start, stop, step)`, operands i64 and evaluated once; a step of 0 makes no trip; then `orelse`, unless broken."""
+
+    counter: Counter
+    start: ValueOp
+    stop: ValueOp
+    step: ValueOp
+    body: Block
+    orelse: Block
+
+
+@dataclass(eq=False, kw_only=True)
+class Break(Op):
+    """Leave the innermost loop without its `orelse`. Last in its block."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Continue(Op):
+    """Begin the next trip of the innermost loop. Last in its block."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Scope(Op):
+    """Run `body` once; `Leave` jumps to its end. An expanded call or a trip of an unrolled loop."""
+
+    body: Block
+
+
+@dataclass(eq=False, kw_only=True)
+class Leave(Op):
+    """Jump to the end of an enclosing scope, out of any loops between. Last in its block."""
+
+    scope: Scope
+
+
+@dataclass(eq=False, kw_only=True)
+class Return(Op):
+    """The thread is done. Last in its block."""
+
+
+@dataclass(eq=False)
+class Block:
+    """Operations in order."""
+
+    ops: list[Op] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+
+# ----------------------------------------------------------------------------------------------------------------------------- kernels
+
+
+@dataclass(frozen=True)
+class Site:
+    """A check that can fail at run time: what the recorded failure means."""
+
+    kind: Literal["load", "store", "assert"]
+    """What was left out, or that an assertion failed."""
+    name: str
+    """Name of the array, or the message of the assertion."""
+    location: Location
+    """Where."""
+    extents: tuple[int, ...] | None
+    """Shape of a shared or local array, None for a view (whose length is in the record)."""
+
+
+@dataclass(eq=False)
+class Kernel:
+    """One kernel, for one choice of type variables and constants."""
+
+    name: str
+    """Name of the Python function."""
+    parameters: list[ScalarParameter | View]
+    """In the order of the signature; a struct is flattened to its fields, in order."""
+    arrays: list[Array]
+    """Shared and local arrays."""
+    variables: list[Variable]
+    """All variables."""
+    block_dim: tuple[int, int, int]
+    """Threads per block along x, y and z."""
+    sites: list[Site]
+    """Checks, by their number."""
+    body: Block
+    location: Location
+    """The `def` line."""
+    grid_rank: int = 3
+    """Dimensions of the grid that the geometry declares: 1 if grid_y and grid_z are always 1 (block_idx.x is the linear block), 2 if grid_z is. The grid
+    that hardware sees is always linear; a backend unfolds block_idx.y and z from it, and what it need not unfold costs nothing. 3 is always right."""
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        x, y, z = self.block_dim
+        return x * y * z
+
+
+def children(op: Op) -> tuple[Block, ...]:
+    """The blocks nested in an operation, in order of evaluation."""
+    match op:
+        case If():
+            return (op.then, op.orelse)
+        case While():
+            return (op.head, op.body, op.orelse)
+        case ForRange():
+            return (op.body, op.orelse)
+        case Scope():
+            return (op.body,)
+        case _:
+            return ()
+
+
+def operands(op: Op) -> tuple[ValueOp, ...]:
+    """The values that an operation itself uses (not those inside its nested blocks)."""
+    match op:
+        case Unary() | Cast() | Bitcast():
+            return (op.operand,)
+        case Binary() | Compare():
+            return (op.left, op.right)
+        case Fma():
+            return (op.a, op.b, op.c)
+        case Select():
+            return (op.condition, op.then, op.orelse)
+        case Load():
+            return op.indices
+        case Exchange():
+            return op.arguments
+        case Set():
+            return (op.value,)
+        case Store():
+            return (*op.indices, op.value)
+        case Assertion() | If() | While():
+            return (op.condition,)
+        case ForRange():
+            return (op.start, op.stop, op.step)
+        case _:
+            return ()
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every operation of a block and of the blocks nested in it, in order."""
+    for op in block:
+        yield op
+        for child in children(op):
+            yield from walk(child)
+
+
+WARP_SIZE: Final = 32

@@ -1,0 +1,136 @@
+"""The IR as text: for people, for tests, and as the content by which compiled code is cached (so it shows everything that a backend reads)."""
+
+from __future__ import annotations
+
+from kdsl.ir import nodes
+
+
+def print_kernel(kernel: nodes.Kernel, *, locations: bool = False) -> str:
+    """The whole kernel. With `locations`, each operation ends with its place in the source."""
+    return _Printer(kernel, locations).text()
+
+
+class _Printer:
+    def __init__(self, kernel: nodes.Kernel, locations: bool) -> None:
+        self.kernel = kernel
+        self.locations = locations
+        self.lines: list[str] = []
+        self.names: dict[nodes.ValueOp, str] = {}
+        self.variables: dict[nodes.Variable, str] = {v: f"${v.name}.{n}" for n, v in enumerate(kernel.variables)}
+        self.arrays: dict[nodes.Array, str] = {a: f"@{a.name}.{n}" for n, a in enumerate(kernel.arrays)}
+        self.scopes: dict[nodes.Scope, str] = {}
+
+    def text(self) -> str:
+        kernel = self.kernel
+        parameters = ", ".join(
+            f"{p.name}: {p.type}" if isinstance(p, nodes.ScalarParameter) else f"{p.name}: {_view(p)}" for p in kernel.parameters
+        )
+        self.lines.append(f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}")
+        for array, name in self.arrays.items():
+            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}")
+        for variable, name in self.variables.items():
+            self.lines.append(f"  var {name}: {variable.type}")
+        self.block(kernel.body, "  ")
+        for number, site in enumerate(kernel.sites):
+            shape = "" if site.extents is None else f" {list(site.extents)}"
+            self.lines.append(f"  site {number}: {site.kind} {site.name!r}{shape}{self._place(site.location)}")
+        return "\n".join(self.lines) + "\n"
+
+    def _place(self, location: nodes.Location) -> str:
+        if not self.locations:
+            return ""
+        text, caller = f"  # {location}", location.caller
+        while caller is not None:
+            text, caller = f"{text} from {caller}", caller.caller
+        return text
+
+    def line(self, indent: str, text: str, op: nodes.Op) -> None:
+        self.lines.append(f"{indent}{text}{self._place(op.location)}")
+
+    def use(self, value: nodes.ValueOp) -> str:
+        return self.names.get(value, "%?")
+
+    def block(self, block: nodes.Block, indent: str) -> None:
+        for op in block:
+            self.op(op, indent)
+
+    def nested(self, block: nodes.Block, indent: str, title: str = "") -> None:
+        if title:
+            self.lines.append(f"{indent}{title}")
+        self.block(block, indent + "  ")
+
+    def op(self, op: nodes.Op, indent: str) -> None:
+        if isinstance(op, nodes.ValueOp):
+            self.names[op] = f"%{len(self.names)}"
+            limits = f" in [{op.range[0]}, {op.range[1]}]" if op.range is not None else ""
+            self.line(indent, f"{self.names[op]}: {op.type} = {self.value(op)}{limits}", op)
+            return
+        use = self.use
+        match op:
+            case nodes.Set():
+                self.line(indent, f"{self.variables[op.variable]} = {use(op.value)}", op)
+            case nodes.Store():
+                self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
+            case nodes.Assertion():
+                self.line(indent, f"assert {use(op.condition)} site {op.site}", op)
+            case nodes.If():
+                self.line(indent, f"if {use(op.condition)}:", op)
+                self.nested(op.then, indent)
+                if op.orelse.ops:
+                    self.nested(op.orelse, indent, "else:")
+            case nodes.While():
+                self.line(indent, "while:", op)
+                self.nested(op.head, indent)
+                self.nested(op.body, indent, f"do {use(op.condition)}:")
+                if op.orelse.ops:
+                    self.nested(op.orelse, indent, "else:")
+            case nodes.ForRange():
+                self.names[op.counter] = f"%{len(self.names)}"
+                limits = f" in [{op.counter.range[0]}, {op.counter.range[1]}]" if op.counter.range is not None else ""
+                self.line(indent, f"for {use(op.counter)}{limits} in range({use(op.start)}, {use(op.stop)}, {use(op.step)}):", op)
+                self.nested(op.body, indent)
+                if op.orelse.ops:
+                    self.nested(op.orelse, indent, "else:")
+            case nodes.Scope():
+                self.scopes[op] = f"scope.{len(self.scopes)}"
+                self.line(indent, f"{self.scopes[op]}:", op)
+                self.nested(op.body, indent)
+            case nodes.Leave():
+                self.line(indent, f"leave {self.scopes.get(op.scope, 'scope.?')}", op)
+            case _:
+                self.line(indent, type(op).__name__.lower(), op)
+
+    def value(self, op: nodes.ValueOp) -> str:
+        arguments = ", ".join(self.use(o) for o in nodes.operands(op))
+        match op:
+            case nodes.Constant():
+                return repr(op.value)
+            case nodes.ParameterValue():
+                return op.parameter.name
+            case nodes.Length():
+                return f"len({op.view.name})"
+            case nodes.Special():
+                return op.name
+            case nodes.Unary() | nodes.Binary() | nodes.Compare():
+                return f"{op.op}({arguments})"
+            case nodes.Get():
+                return self.variables[op.variable]
+            case nodes.Load():
+                return f"load {self.element(op)}{_check(op)}"
+            case nodes.Exchange():
+                return f"{op.name}({arguments})"
+            case _:
+                return f"{type(op).__name__.lower()}({arguments})"
+
+    def element(self, op: nodes.Load | nodes.Store) -> str:
+        name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
+        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]"
+
+
+def _view(view: nodes.View) -> str:
+    access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
+    return f"{view.kind}[{view.type}]{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
+
+
+def _check(op: nodes.Load | nodes.Store) -> str:
+    return f" checked site {op.site}" if op.checked else ""

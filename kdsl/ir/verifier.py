@@ -1,0 +1,176 @@
+"""Checks that a kernel in the IR is well formed, so that a mistake of the frontend shows itself here and not in a backend.
+
+Checked: types of operands and results, definition before use (with the nesting of blocks), jumps that have a target and stand last, accesses with one
+index per dimension, sites that exist, values of constants. What is not checked: convergence, definite assignment, witnesses (the frontend's rules).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS, ToExchange
+from kdsl.lang.types import BOOL, I64, DType
+
+
+class VerificationError(AssertionError):
+    """The frontend built IR that breaks its own rules; a mistake in kdsl, not in the kernel."""
+
+
+def verify(kernel: nodes.Kernel) -> None:
+    """Raise VerificationError if the kernel is not well formed."""
+    _Verifier(kernel).run()
+
+
+class _Verifier:
+    def __init__(self, kernel: nodes.Kernel) -> None:
+        self.kernel = kernel
+        self.defined: set[nodes.ValueOp] = set()
+        self.seen: set[int] = set()
+
+    def run(self) -> None:
+        x, y, z = self.kernel.block_dim
+        self.require(min(x, y, z) >= 1 and x * y * z <= 1024, "the block has 1 to 1024 threads", None)
+        self.block(self.kernel.body, loops=0, scopes=())
+
+    def require(self, holds: bool, rule: str, op: nodes.Op | None) -> None:
+        if not holds:
+            where = "" if op is None else f" at {op.location} ({type(op).__name__})"
+            raise VerificationError(f"kernel {self.kernel.name}: {rule}{where}")
+
+    def block(self, block: nodes.Block, *, loops: int, scopes: tuple[nodes.Scope, ...]) -> None:
+        added: list[nodes.ValueOp] = []
+        for position, op in enumerate(block.ops):
+            self.require(id(op) not in self.seen, "an operation stands in one place only", op)
+            self.seen.add(id(op))
+            if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave | nodes.Return):
+                self.require(position == len(block.ops) - 1, "a jump is the last of its block", op)
+            self.jump(op, loops, scopes)
+            if not isinstance(op, nodes.While):
+                self.operands(op)
+            self.types(op)
+            self.nested(op, loops, scopes)
+            if isinstance(op, nodes.ValueOp):
+                self.defined.add(op)
+                added.append(op)
+        self.defined.difference_update(added)
+
+    def jump(self, op: nodes.Op, loops: int, scopes: tuple[nodes.Scope, ...]) -> None:
+        if isinstance(op, nodes.Break | nodes.Continue):
+            self.require(loops > 0, "break and continue stand in a loop", op)
+        if isinstance(op, nodes.Leave):
+            self.require(op.scope in scopes, "a scope is left from inside", op)
+
+    def nested(self, op: nodes.Op, loops: int, scopes: tuple[nodes.Scope, ...]) -> None:
+        match op:
+            case nodes.If():
+                self.block(op.then, loops=loops, scopes=scopes)
+                self.block(op.orelse, loops=loops, scopes=scopes)
+            case nodes.While():
+                self.while_loop(op, loops, scopes)
+            case nodes.ForRange():
+                self.defined.add(op.counter)
+                self.block(op.body, loops=loops + 1, scopes=scopes)
+                self.defined.discard(op.counter)
+                self.block(op.orelse, loops=loops, scopes=scopes)
+            case nodes.Scope():
+                # a break inside belongs to a loop inside; the frontend leaves outer loops through their own scopes
+                self.block(op.body, loops=loops, scopes=(*scopes, op))
+
+    def while_loop(self, op: nodes.While, loops: int, scopes: tuple[nodes.Scope, ...]) -> None:
+        head = [o for o in op.head if isinstance(o, nodes.ValueOp)]
+        self.block(op.head, loops=0, scopes=scopes)
+        self.defined.update(head)  # what the head defines may be used in the body and is the condition
+        self.require(op.condition in self.defined, "a condition is defined before it is used", op)
+        self.require(op.condition.type is BOOL, "a condition is a bool", op)
+        self.block(op.body, loops=loops + 1, scopes=scopes)
+        self.block(op.orelse, loops=loops, scopes=scopes)
+        self.defined.difference_update(head)
+
+    def operands(self, op: nodes.Op) -> None:
+        for operand in nodes.operands(op):
+            self.require(operand in self.defined, "a value is defined before it is used, in the same block or one around it", op)
+
+    def same(self, types: Iterable[DType], op: nodes.Op) -> None:
+        self.require(len({id(t) for t in types}) == 1, "operands and result have one type", op)
+
+    def types(self, op: nodes.Op) -> None:
+        match op:
+            case nodes.Constant():
+                self.constant(op)
+            case nodes.Length() | nodes.Special() | nodes.Counter():
+                self.require(op.type is I64, "lengths and indices are i64", op)
+            case nodes.ParameterValue():
+                self.require(op.parameter in self.kernel.parameters, "a parameter belongs to the kernel", op)
+                self.same((op.type, op.parameter.type), op)
+            case nodes.Unary():
+                self.same((op.type, op.operand.type), op)
+                self.require(_unary_fits(op), f"{op.op} fits {op.type}", op)
+            case nodes.Binary():
+                self.same((op.type, op.left.type, op.right.type), op)
+                self.require(_binary_fits(op), f"{op.op} fits {op.type}", op)
+            case nodes.Fma():
+                self.same((op.type, op.a.type, op.b.type, op.c.type), op)
+                self.require(op.type.is_float, "fma takes floats", op)
+            case nodes.Compare():
+                self.same((op.left.type, op.right.type), op)
+                self.require(op.type is BOOL, "a comparison yields a bool", op)
+            case nodes.Select():
+                self.same((op.type, op.then.type, op.orelse.type), op)
+                self.require(op.condition.type is BOOL, "a condition is a bool", op)
+            case nodes.Bitcast():
+                self.require(op.type.bits == op.operand.type.bits and not op.type.is_bool, "a bitcast keeps the width", op)
+            case nodes.Get():
+                self.require(op.variable in self.kernel.variables, "a variable belongs to the kernel", op)
+                self.same((op.type, op.variable.type), op)
+            case nodes.Set():
+                self.require(op.variable in self.kernel.variables, "a variable belongs to the kernel", op)
+                self.same((op.value.type, op.variable.type), op)
+            case nodes.Load() | nodes.Store():
+                self.access(op)
+            case nodes.Exchange():
+                row = INTRINSICS.get(op.name)
+                self.require(row is not None and isinstance(row.lowering, ToExchange), "an exchange is in the table", op)
+            case nodes.Assertion():
+                self.require(op.condition.type is BOOL, "a condition is a bool", op)
+                self.require(0 <= op.site < len(self.kernel.sites), "a site exists", op)
+            case nodes.If():
+                self.require(op.condition.type is BOOL, "a condition is a bool", op)
+            case nodes.ForRange():
+                self.same((op.start.type, op.stop.type, op.step.type, op.counter.type, I64), op)
+
+    def constant(self, op: nodes.Constant) -> None:
+        expected: type = float if op.type.is_float else bool if op.type.is_bool else int
+        self.require(type(op.value) is expected, f"a constant of type {op.type} is a Python {expected.__name__}", op)
+        if op.type.is_integer:
+            self.require(op.type.minimum <= op.value <= op.type.maximum, "a constant fits its type", op)
+
+    def access(self, op: nodes.Load | nodes.Store) -> None:
+        memory = op.memory
+        known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
+        self.require(memory in known, "an array belongs to the kernel", op)
+        rank = len(memory.shape) if isinstance(memory, nodes.Array) else 1
+        self.require(len(op.indices) == rank, "an access has one index per dimension", op)
+        self.require(all(i.type is I64 for i in op.indices), "indices are i64", op)
+        self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
+        self.same((memory.type, op.type if isinstance(op, nodes.Load) else op.value.type), op)
+        if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
+            self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
+
+
+def _unary_fits(op: nodes.Unary) -> bool:
+    of = op.type
+    return {"neg": not of.is_bool, "abs": not of.is_bool, "invert": of.is_integer, "not": of.is_bool}.get(op.op, of.is_float)
+
+
+def _binary_fits(op: nodes.Binary) -> bool:
+    of = op.type
+    match op.op:
+        case "add" | "sub" | "mul" | "min" | "max":
+            return not of.is_bool
+        case "div" | "fmin" | "fmax":
+            return of.is_float
+        case "floordiv" | "mod" | "shl" | "shr":
+            return of.is_integer
+        case _:
+            return not of.is_float

@@ -1,0 +1,1 @@
+"""The vocabulary of the language: element types, views, structs, the table of intrinsics, mathematics."""

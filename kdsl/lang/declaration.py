@@ -1,0 +1,84 @@
+"""What a kernel declares, before any of its body is compiled: parameters, geometry, contract. Read by the frontend and by the launcher."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from kdsl.lang.geometry import Geometry
+from kdsl.lang.types import DType
+from kdsl.lang.views import ConstAnnotation, ViewAnnotation
+
+TypeVariable: TypeAlias = TypeVar
+
+
+@dataclass(frozen=True)
+class StructField:
+    """One field of a `@struct`."""
+
+    name: str
+    """Its name."""
+    type: DType
+    """Its element type."""
+    doc: str
+    """The docstring below it."""
+    offset: int
+    """Bytes from the start, C layout."""
+
+
+@dataclass(frozen=True)
+class StructType:
+    """The layout of a `@struct`: C layout, natural alignment."""
+
+    name: str
+    """Name of the class."""
+    fields: tuple[StructField, ...]
+    """In order."""
+    size: int
+    """Bytes, padded to the alignment."""
+    doc: str
+    """Docstring of the class."""
+
+
+ParameterType: TypeAlias = "ViewAnnotation | ConstAnnotation | StructType | DType | TypeVariable"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel."""
+
+    name: str
+    """Its name."""
+    type: ParameterType
+    """A view, a constant, a struct, a scalar, or a type variable (a scalar of that type)."""
+    keyword_only: bool
+    """Whether it stands behind `*`."""
+    python_class: builtins.type | None = None
+    """The class of a struct."""
+    default: object = None
+    """Default of a constant or scalar, None if it has none."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One kernel, as declared."""
+
+    name: str
+    """Name of the function."""
+    module: str
+    """Module that defines it."""
+    doc: str
+    """Its docstring."""
+    parameters: tuple[Parameter, ...]
+    """In order."""
+    geometry: Geometry
+    """How the grid follows from the arguments."""
+    block_dim: tuple[int, int, int]
+    """Threads per block."""
+    requires: tuple[str, ...]
+    """Relations that must hold at a launch."""
+    contract_fma: bool
+    """Whether `a * b + c` fuses."""
+    type_variables: tuple[TypeVariable, ...] = field(default=())
+    """Type variables that occur in the parameters, in order."""

@@ -1,0 +1,197 @@
+"""Element types of the language.
+
+A `DType` says what one element is: kind, width, host (NumPy) twin, limits. Signedness lives here and never in a backend's integers.
+
+Kernels write `f32`, `i64` …: at run time these are `DType`s, to a static type checker they are `float` and `int`, so that `f32(0)`, `Slice[f32]`
+and ordinary arithmetic in kernel bodies type-check. The compiler itself uses the upper-case names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+Kind = Literal["bool", "signed", "unsigned", "float"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DType:
+    """One element type. There is one instance per type; compare with `is`."""
+
+    name: str
+    """Its name in the language, such as `f32`."""
+    kind: Kind
+    """Boolean, signed integer, unsigned integer or float."""
+    bits: int
+    """Width of a value; a `bool` is one byte in memory."""
+    numpy: np.dtype[Any]
+    """The NumPy type with the same bytes."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_by_name, (self.name,))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "signed"
+
+    @property
+    def minimum(self) -> int:
+        """Smallest integer that the type holds (0 for `bool`)."""
+        return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest integer that the type holds (1 for `bool`)."""
+        return (1 << (self.bits - (self.kind == "signed"))) - 1
+
+    @property
+    def mantissa_bits(self) -> int:
+        """Bits of precision of a float, with the hidden one: every integer of at most so many bits is exact."""
+        return {16: 11, 32: 24, 64: 53}[self.bits]
+
+    def __call__(self, value: Any) -> Any:
+        """Convert on the host, by the rules of the language: out-of-range integers wrap, float to integer saturates, NaN gives 0."""
+        return self.numpy.type(convert_constant(self, value))
+
+
+BOOL: Final = DType("bool", "bool", 1, np.dtype(np.bool_))
+I8: Final = DType("i8", "signed", 8, np.dtype(np.int8))
+I16: Final = DType("i16", "signed", 16, np.dtype(np.int16))
+I32: Final = DType("i32", "signed", 32, np.dtype(np.int32))
+I64: Final = DType("i64", "signed", 64, np.dtype(np.int64))
+U8: Final = DType("u8", "unsigned", 8, np.dtype(np.uint8))
+U16: Final = DType("u16", "unsigned", 16, np.dtype(np.uint16))
+U32: Final = DType("u32", "unsigned", 32, np.dtype(np.uint32))
+U64: Final = DType("u64", "unsigned", 64, np.dtype(np.uint64))
+F32: Final = DType("f32", "float", 32, np.dtype(np.float32))
+F64: Final = DType("f64", "float", 64, np.dtype(np.float64))
+
+DTYPES: Final[dict[str, DType]] = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64)}
+_BY_NUMPY: Final[dict[np.dtype[Any], DType]] = {t.numpy: t for t in DTYPES.values()}
+
+
+def _by_name(name: str) -> DType:
+    return DTYPES[name]
+
+
+if TYPE_CHECKING:
+    i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = int
+    f32 = f64 = float
+    DTypeLike: TypeAlias = type[float] | type[int] | type[bool] | DType
+else:
+    i8, i16, i32, i64, u8, u16, u32, u64, f32, f64 = I8, I16, I32, I64, U8, U16, U32, U64, F32, F64
+    DTypeLike = DType
+
+
+def dtype(of: Any) -> DType:
+    """The element type for a NumPy type, an array, a `DType`, or `bool`.
+
+    Raises TypeError if the language has no such type.
+    """
+    if isinstance(of, DType):
+        return of
+    if isinstance(of, str) and of in DTYPES:
+        return DTYPES[of]
+    try:
+        numpy_type = np.dtype(of if isinstance(of, type) else getattr(of, "dtype", of))
+    except TypeError:
+        raise TypeError(f"{of!r} is not an element type; use one of {', '.join(DTYPES)}") from None
+    found = _BY_NUMPY.get(numpy_type)
+    if found is None:
+        raise TypeError(f"there is no element type for NumPy's {numpy_type}; use one of {', '.join(DTYPES)}")
+    return found
+
+
+def wrap(to: DType, value: int) -> int:
+    """`value` modulo 2 ** bits, in the range of the integer type `to`."""
+    value &= (1 << to.bits) - 1
+    return value - (1 << to.bits) if to.kind == "signed" and value > to.maximum else value
+
+
+def convert_constant(to: DType, value: Any) -> bool | int | float:
+    """The conversion `to(value)` of the language, on a host number (or the text of a float, such as "-inf").
+
+    Integers wrap, float to integer truncates and saturates and NaN gives 0, number to bool is `!= 0`, floats round to nearest even.
+    """
+    if isinstance(value, str):
+        value = float(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if to.is_bool:
+        return bool(value != 0)
+    if to.is_integer:
+        if isinstance(value, float):
+            if value != value:
+                return 0
+            limited = min(max(value, float(to.minimum)), float(to.maximum))
+            return min(max(int(limited), to.minimum), to.maximum)
+        return wrap(to, int(value))
+    with np.errstate(over="ignore"):
+        return round_float(to, value)
+
+
+def round_float(to: DType, value: int | float) -> float:
+    """`value` rounded once, to nearest even, to the float type `to`; too large a value gives infinity."""
+    if isinstance(value, int):
+        try:
+            as_double = float(value)
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+        if to.bits < 64 and int(as_double) != value and _is_tie(to, as_double):  # two roundings would differ from one: leave the tie
+            as_double = float(np.nextafter(as_double, np.inf if value > int(as_double) else -np.inf))
+        value = as_double
+    with np.errstate(over="ignore"):
+        return float(to.numpy.type(value))
+
+
+def _is_tie(to: DType, value: float) -> bool:
+    """Whether `value` lies exactly between two neighbours of the narrower type `to`."""
+    near = float(to.numpy.type(value))
+    if near == value or not np.isfinite(near):
+        return False
+    other = float(np.nextafter(to.numpy.type(near), to.numpy.type(np.inf if value > near else -np.inf)))
+    return near + other == 2 * value
+
+
+def can_convert_implicitly(source: DType, target: DType) -> bool:
+    """Whether every value of `source` is a value of `target`: the only conversions that happen unasked."""
+    if source is target:
+        return True
+    if source.is_bool or target.is_bool:
+        return False
+    if target.is_float:
+        width = source.mantissa_bits if source.is_float else source.bits - (source.kind == "signed")
+        return width <= target.mantissa_bits and (source.is_integer or source.bits < target.bits)
+    return source.is_integer and target.minimum <= source.minimum and source.maximum <= target.maximum
+
+
+def promote(a: DType, b: DType) -> DType | None:
+    """The smallest type that holds every value of both, or None if there is none."""
+    if a is b:
+        return a
+    fitting = [t for t in DTYPES.values() if can_convert_implicitly(a, t) and can_convert_implicitly(b, t)]
+    if a.is_float != b.is_float:  # a float with an integer keeps its width: an f32 kernel never widens to f64 by itself
+        fitting = [t for t in fitting if t is a or t is b]
+    return min(fitting, key=lambda t: (t.bits, t.is_float, not t.is_signed)) if fitting else None

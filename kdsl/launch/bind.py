@@ -1,0 +1,50 @@
+"""Makes the launcher of a kernel: runs its generated source, and keeps it where tracebacks and `inspect` find it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+from collections.abc import Callable
+from typing import Any, Final
+
+from kdsl.errors import LaunchError
+from kdsl.lang.declaration import Declaration
+from kdsl.launch.generate import launcher_source_and_classes
+from kdsl.launch.launchable import Specialise
+from kdsl.launch.plan import Plans
+from kdsl.runtime.stream import Stream
+
+_numbers: Final = itertools.count(1)
+
+
+class Launcher:
+    """The launcher of one kernel. Calling `function` with the kernel's arguments launches where its arrays live, on the default stream."""
+
+    def __init__(self, declaration: Declaration, specialise: Specialise) -> None:
+        """Generates the source. Raises ContractError or ValueError if the declaration is wrong; nothing is compiled before the first launch."""
+        source, binding = launcher_source_and_classes(declaration)
+        self.source = source
+        """The launcher's module as Python."""
+        self.plans = Plans(declaration, specialise)
+        """Compiled versions."""
+        self.function: Callable[..., None] = _run(declaration, source, {**binding["classes"], binding["plans"]: self.plans})
+        """The launcher."""
+        self._kernel = declaration.name
+        self._stream_keyword: str = binding["stream"]
+
+    def on(self, stream: Stream) -> Callable[..., None]:
+        """The launcher for another stream. Raises LaunchError if `stream` is none."""
+        if not isinstance(stream, Stream):
+            raise LaunchError(f"{self._kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
+        return functools.partial(self.function, **{self._stream_keyword: stream})
+
+
+def _run(declaration: Declaration, source: str, bound: dict[str, Any]) -> Callable[..., None]:
+    file = f"<kdsl launcher of {declaration.name}, {next(_numbers)}>"
+    namespace: dict[str, Any] = {"__name__": f"{declaration.module}:{declaration.name} launcher", **bound}
+    exec(compile(source, file, "exec"), namespace)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    function: Callable[..., None] = namespace[declaration.name]
+    function.__module__ = declaration.module
+    return function

@@ -1,0 +1,179 @@
+"""From checked arguments to a running kernel: compiled versions by what was specialised, packing, and the overlap rule.
+
+Leaves out the checks of single arguments and the contract, which the generated launcher makes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from typing import Any, cast
+
+from kdsl.ir.abi import HIDDEN, Layout
+from kdsl.lang.declaration import Declaration, StructType
+from kdsl.lang.types import DType
+from kdsl.lang.views import ConstAnnotation, ViewAnnotation
+from kdsl.launch import refuse
+from kdsl.launch.launchable import Launchable, Specialisation, Specialise
+from kdsl.runtime.array import Array
+from kdsl.runtime.cpu import CpuFunction
+from kdsl.runtime.device import Device
+from kdsl.runtime.gpu_code import CudaFunction
+from kdsl.runtime.stream import Stream
+
+
+class Plan:
+    """One compiled version of a kernel on one device."""
+
+    def __init__(self, kernel: str, device: Device, launchable: Launchable) -> None:
+        self._kernel = kernel
+        self._layout = launchable.layout
+        self._views = launchable.views
+        self._pack = struct.Struct(launchable.layout.format).pack_into
+        self._hidden = (device.failures.claim, device.failures.record, launchable.number)
+        self._local = threading.local()
+
+    def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
+        """Pack `values`, one per slot before the hidden ones, and launch `grid`, which has at least one block."""
+        local = self._local
+        try:
+            buffer: Buffer = local.buffer
+        except AttributeError:
+            buffer = local.buffer = Buffer(self._layout)
+        try:
+            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
+        except (struct.error, OverflowError, TypeError):
+            self._unpackable(values)
+            raise
+        x, y, z = grid
+        self._start(stream, x * y * z, buffer)
+
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
+        raise TypeError("a plan is a CpuPlan or a CudaPlan")
+
+    def check_overlap(self, a: str, a_array: Array, b: str, b_array: Array) -> None:
+        """Called if the memory of two arguments may overlap. Raises LaunchError unless the kernel may be given both.
+
+        It may if neither is written, if one is not touched at all, or if both are the same elements and every access of both goes through the same
+        witness, so that each thread only meets its own elements.
+        """
+        if not a_array.size or not b_array.size:
+            return
+        first, second = self._views[a], self._views[b]
+        if not (first.written or second.written) or not (first.written or first.read) or not (second.written or second.read):
+            return
+        same = (a_array.address, a_array.size, a_array.dtype) == (b_array.address, b_array.size, b_array.dtype)
+        if same and first.witness is not None and first.witness == second.witness:
+            return
+        if not same:
+            why = "They are not the same elements"
+        elif first.witness is None or second.witness is None:
+            free = a if first.witness is None else b
+            why = f"The same array for both is fine only where the kernel touches each element through one witness; it does not for {free}"
+        else:
+            why = f"The kernel touches {a} through {first.witness} and {b} through {second.witness}"
+        if first.written:
+            refuse.overlap(self._kernel, a, a_array, b, b_array, why)
+        refuse.overlap(self._kernel, b, b_array, a, a_array, why)
+
+    def _unpackable(self, values: tuple[Any, ...]) -> None:
+        """Name the value that does not fit its slot."""
+        for slot, value, code in zip(self._layout.slots, values, self._layout.format.lstrip("@"), strict=False):
+            try:
+                struct.pack(code, value)
+            except (struct.error, OverflowError, TypeError) as error:
+                refuse.unpackable(self._kernel, slot.name, slot.type, value, error)
+
+
+class CpuPlan(Plan):
+    """A version for the CPU."""
+
+    def __init__(self, kernel: str, device: Device, launchable: Launchable) -> None:
+        super().__init__(kernel, device, launchable)
+        self._function = CpuFunction(cast("Any", launchable.code))
+
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
+        self._function.run(buffer.address, blocks)
+
+
+class CudaPlan(Plan):
+    """A version for one GPU."""
+
+    def __init__(self, kernel: str, device: Device, launchable: Launchable, block: tuple[int, int, int]) -> None:
+        super().__init__(kernel, device, launchable)
+        code = launchable.code
+        assert isinstance(code, CudaFunction)
+        self._function = code
+        self._block = block
+
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
+        self._function.launch(stream, blocks, self._block, buffer.pointers_address)
+
+
+class Buffer:
+    """Packed arguments, prepared once per thread and version."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.bytes = (ctypes.c_char * layout.size)()
+        """The packed arguments."""
+        self.address = ctypes.addressof(self.bytes)
+        """Their address."""
+        self._pointers = (ctypes.c_void_p * len(layout.slots))(*(self.address + slot.offset for slot in layout.slots))
+        self.pointers_address = ctypes.addressof(self._pointers)
+        """Address of an array with the address of each argument."""
+
+
+class Plans(dict[tuple[Any, ...], Plan]):
+    """The compiled versions of a kernel: `plans[device, *types, *constants]`, made when first asked for. Float constants are keyed by `.hex()`."""
+
+    def __init__(self, declaration: Declaration, specialise: Specialise) -> None:
+        super().__init__()
+        self._declaration = declaration
+        self._specialise = specialise
+        self._lock = threading.RLock()
+        self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
+
+    def __missing__(self, key: tuple[Any, ...]) -> Plan:
+        with self._lock:
+            if key not in self:
+                self[key] = self._make(key)
+            return self[key]
+
+    def _make(self, key: tuple[Any, ...]) -> Plan:
+        device: Device = key[0]
+        variables = self._declaration.type_variables
+        types: tuple[DType, ...] = key[1 : 1 + len(variables)]
+        constants = {
+            parameter.name: float.fromhex(value) if isinstance(value, str) else value
+            for parameter, value in zip(self._constants, key[1 + len(variables) :], strict=True)
+        }
+        launchable = self._specialise(Specialisation(device, dict(zip(variables, types, strict=True)), constants))
+        self._check_layout(launchable.layout)
+        name = self._declaration.name
+        if isinstance(launchable.code, CudaFunction):
+            return CudaPlan(name, device, launchable, self._declaration.block_dim)
+        return CpuPlan(name, device, launchable)
+
+    def _check_layout(self, layout: Layout) -> None:
+        """The launcher packs by position; a compiler that lays out other slots would make every kernel read the wrong arguments."""
+        wanted = [*slot_names(self._declaration), *(name for name, _ in HIDDEN)]
+        found = [slot.name for slot in layout.slots]
+        if found != wanted:
+            raise AssertionError(f"kernel {self._declaration.name} takes the arguments {found}, its launcher packs {wanted}")
+
+
+def slot_names(declaration: Declaration) -> list[str]:
+    """Names of the packed arguments of a declaration before the hidden ones, in order (`kdsl.ir.abi.layout`)."""
+    names: list[str] = []
+    for parameter in declaration.parameters:
+        match parameter.type:
+            case ViewAnnotation():
+                names += [f"{parameter.name}.address", f"{parameter.name}.length"]
+            case ConstAnnotation():
+                continue
+            case StructType(fields=fields):
+                names += [f"{parameter.name}.{field.name}" for field in fields]
+            case _:
+                names.append(parameter.name)
+    return names

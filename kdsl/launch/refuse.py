@@ -1,0 +1,117 @@
+"""What launchers say when they refuse a launch. Each function raises; they are called on failure only, so they may take their time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Never
+
+import numpy as np
+
+from kdsl.errors import ArgumentError, LaunchError
+from kdsl.lang.types import DType
+from kdsl.runtime.array import Array
+from kdsl.runtime.device import Device
+from kdsl.runtime.numbers import described
+from kdsl.runtime.stream import Stream
+
+BLOCKS_LIMIT = 2**31 - 1
+"""Most blocks of a one-dimensional grid (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+def array(kernel: str, parameter: str, annotation: str, element: DType | None, got: object) -> Never:
+    """The argument for a view is not an array of elements of `element` (None: of any type)."""
+    if isinstance(got, Array):
+        wanted = element.name if element is not None else "another element type"
+        raise ArgumentError(
+            f"{kernel}: parameter {parameter} is {annotation}, an array of {wanted}; the argument is an array of {got.dtype}"
+        )
+    if isinstance(got, np.ndarray):
+        hint = "; copy it to a device first: device.array(...)"
+    else:
+        hint = ""
+    kind = described(got) if not isinstance(got, np.ndarray) else f"a NumPy array of {got.dtype}"
+    raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}, an array on a device; the argument is {kind}{hint}")
+
+
+def type_variable(kernel: str, parameter: str, variable: str, allowed: tuple[DType, ...], got: DType) -> Never:
+    """An element type that the type variable does not allow."""
+    choices = ", ".join(of.name for of in allowed)
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} has elements of {variable}, which is one of {choices}; the argument has elements of {got}"
+    )
+
+
+def inconsistent(kernel: str, first: str, first_array: Array, parameter: str, other: Array, variable: str) -> Never:
+    """Two arrays whose element types should be the same."""
+    raise ArgumentError(
+        f"{kernel}: parameters {first} and {parameter} have the same element type {variable}; "
+        f"the arguments have {first_array.dtype} ({first}) and {other.dtype} ({parameter})"
+    )
+
+
+def struct(kernel: str, parameter: str, wanted: type, got: object) -> Never:
+    """The argument for a struct is something else."""
+    name = wanted.__qualname__
+    hint = ""
+    if isinstance(got, Mapping):
+        hint = f"; make one: {wanted.__name__}(**...)"
+    elif type(got).__name__ == wanted.__name__:
+        hint = " of another definition; was its module loaded twice?"
+    raise ArgumentError(f"{kernel}: parameter {parameter} is a {name}; the argument is {described(got)}{hint}")
+
+
+def devices(kernel: str, first: str, first_array: Array, parameter: str, other: Array) -> Never:
+    """Two arrays on different devices."""
+    raise LaunchError(
+        f"{kernel}: all arrays of a launch live on one device; {first} is on {first_array.device}, {parameter} on {other.device}. "
+        f"Copy one: {first_array.device.name!r} has .array({parameter}.numpy())"
+    )
+
+
+def stream(kernel: str, chosen: Stream, device: Device) -> Never:
+    """The stream belongs to another device than the arrays."""
+    raise LaunchError(f"{kernel}: the arrays are on {device}, the stream belongs to {chosen.device}")
+
+
+def freed(kernel: str, parameter: str) -> Never:
+    """The memory of an argument has been given back."""
+    raise LaunchError(f"{kernel}: the array for {parameter} has been freed")
+
+
+def relation(kernel: str, text: str, part: str, values: Mapping[str, int]) -> Never:
+    """A relation of the contract does not hold."""
+    failing = "" if part == text else f" (its part {part})"
+    sides = ", ".join(f"{name} is {value}" for name, value in values.items())
+    raise LaunchError(f"{kernel}: the launch contract does not hold: {text}{failing}" + (f"; {sides}" if sides else ""))
+
+
+def division_by_zero(kernel: str, text: str) -> Never:
+    """An expression of the contract or the grid divides by zero."""
+    raise LaunchError(f"{kernel}: the launch contract cannot be evaluated: {text} divides by zero")
+
+
+def size(kernel: str, what: str, text: str, value: int) -> Never:
+    """A size of the grid is negative."""
+    raise LaunchError(f"{kernel}: the grid has a negative size: {what} = {text} is {value}")
+
+
+def grid(kernel: str, x: int, y: int, z: int) -> Never:
+    """More blocks than a grid can have."""
+    product = f" ({x} x {y} x {z})" if y != 1 or z != 1 else ""
+    raise LaunchError(
+        f"{kernel}: the grid would have {x * y * z} blocks{product}; it can have {BLOCKS_LIMIT}. Launch it in parts, or let threads sweep"
+    )
+
+
+def overlap(kernel: str, written: str, written_array: Array, other: str, other_array: Array, why: str) -> Never:
+    """A written array shares memory with another argument."""
+    first = max(written_array.address, other_array.address)
+    shared = min(written_array.end, other_array.end) - first
+    raise LaunchError(
+        f"{kernel}: the arguments for {written} and {other} overlap ({shared} bytes), and the kernel writes to {written}. {why}; use a copy of one of them"
+    )
+
+
+def unpackable(kernel: str, parameter: str, of: DType, value: Any, error: Exception) -> Never:
+    """A value that does not fit its slot; structs check theirs when they are made, so this one was tampered with."""
+    raise ArgumentError(f"{kernel}: {parameter} is of type {of}, which cannot hold {described(value)}: {error}")

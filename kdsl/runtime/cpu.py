@@ -1,0 +1,122 @@
+"""Running compiled kernels on the CPU: blocks one after the other on the calling thread, or shared among the threads of the pool.
+
+Whether to share is decided by what a block has cost before, since waking threads costs some ten microseconds. Leaves out compilation
+(`kdsl.backend.cpu`) and the threads themselves (`pool.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from time import perf_counter_ns
+from typing import Final, Protocol
+
+import numpy as np
+
+from kdsl.runtime.memory import ALIGNMENT
+from kdsl.runtime.pool import Job, pool, threads
+
+
+class CpuCode(Protocol):
+    """Compiled code of one kernel; it stays loaded as long as the object lives."""
+
+    @property
+    def address(self) -> int:
+        """Of `void entry(void* arguments, int64 first_block, int64 end_block, void* scratch)`."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory that one running thread needs."""
+
+
+_Entry: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)  # releases the interpreter's lock
+
+ALONE_NS: Final = 200_000
+"""Launches that should take less than this run on the calling thread."""
+RANGE_NS: Final = 50_000
+"""A range of blocks should not take less than this: handing it out costs about 2 microseconds."""
+RANGES_PER_THREAD: Final = 8
+"""More ranges than threads, so that unequal blocks even out."""
+PROBE: Final = 8
+"""Of a launch that should be short, one block in `PROBE` runs first, to see whether that is still true."""
+
+
+class _Scratch(threading.local):
+    """Scratch memory of one thread, grown when a kernel needs more."""
+
+    def __init__(self) -> None:
+        self.size = -1
+        self.address = 0
+        self.memory = np.empty(0, np.uint8)
+
+    def reserve(self, nbytes: int) -> int:
+        """The address of at least `nbytes` bytes."""
+        if self.size < nbytes:
+            self.memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+            self.address = self.memory.ctypes.data + -self.memory.ctypes.data % ALIGNMENT
+            self.size = nbytes
+        return self.address
+
+
+_scratch: Final = _Scratch()
+
+
+class CpuFunction:
+    """A compiled kernel with what its blocks have cost so far."""
+
+    def __init__(self, code: CpuCode) -> None:
+        self._code = code
+        self._entry = _Entry(code.address)
+        self._scratch_bytes = code.scratch_bytes
+        self._block_ns: float | None = None
+        """Estimate of one block's time, half of it from the last launch; None before the first one."""
+
+    def run(self, arguments: int, blocks: int) -> None:
+        """Run the blocks 0 to `blocks` - 1 with the packed arguments at that address; they have run when it returns."""
+        workers = threads()
+        first = 0
+        if workers > 1 and blocks > 1:
+            block_ns = self._block_ns
+            if block_ns is None:
+                first = 1
+            elif blocks * block_ns < ALONE_NS / PROBE:  # even if the estimate is far too low, little is lost
+                pass
+            elif blocks * block_ns < ALONE_NS:
+                first = -(-blocks // PROBE)
+            if first:
+                block_ns = self._timed(arguments, 0, first)
+            if block_ns is not None and (blocks - first) * block_ns >= ALONE_NS:
+                self._share(arguments, first, blocks, workers, block_ns)
+                return
+        self._timed(arguments, first, blocks)
+
+    def _call(self, arguments: int, first: int, end: int) -> None:
+        scratch = _scratch
+        address = scratch.address if scratch.size >= self._scratch_bytes else scratch.reserve(self._scratch_bytes)
+        self._entry(arguments, first, end, address)
+
+    def _timed(self, arguments: int, first: int, end: int) -> float:
+        start = perf_counter_ns()
+        self._call(arguments, first, end)
+        return self._learn((perf_counter_ns() - start) / max(end - first, 1))
+
+    def _learn(self, block_ns: float) -> float:
+        known = self._block_ns
+        self._block_ns = block_ns if known is None else 0.5 * (known + block_ns)
+        return self._block_ns
+
+    def _share(self, arguments: int, first: int, end: int, workers: int, block_ns: float) -> None:
+        blocks = end - first
+        least = int(RANGE_NS / max(block_ns, 1.0)) + 1
+        length = max(-(-blocks // (workers * RANGES_PER_THREAD)), min(least, -(-blocks // workers)))
+        ranges = -(-blocks // length)
+        spent = [0] * ranges
+
+        def run(number: int) -> None:
+            begin = first + number * length
+            start = perf_counter_ns()
+            self._call(arguments, begin, min(begin + length, end))
+            spent[number] = perf_counter_ns() - start
+
+        pool().run(Job(run, ranges), min(workers, ranges) - 1)
+        self._learn(sum(spent) / blocks)

@@ -1,0 +1,293 @@
+"""A GPU as a device: context, memory, streams and events through the CUDA driver.
+
+Its primary context is made current in every thread that uses it. Memory comes from the device's stream-ordered pool (`memory.py` says how it is kept while any
+stream uses it). All streams are non-blocking: CUDA's legacy default stream is not used. Leaves out modules and launches (`gpu_code.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kdsl.errors import DeviceError
+from kdsl.ir.abi import RECORD_SIZE
+from kdsl.runtime import cuda, exit
+from kdsl.runtime.array import Array
+from kdsl.runtime.cuda import call
+from kdsl.runtime.device import Device
+from kdsl.runtime.memory import Memory
+from kdsl.runtime.record import FailureRecord
+from kdsl.runtime.stream import Event, Stream
+
+
+class CudaDevice(Device):
+    """One GPU of CUDA's."""
+
+    def __init__(self, index: int) -> None:
+        """The GPU that the driver numbers `index`. Raises DeviceError if its context cannot be made."""
+        driver = cuda.driver()
+        self._attributes = driver.CUdevice_attribute
+        self.index = index
+        """Its number."""
+        self.name = f"cuda:{index}"
+        self.handle = call("cuDeviceGet", index)
+        """The driver's handle."""
+        self.model = call("cuDeviceGetName", 256, self.handle).split(b"\0")[0].decode(errors="replace").strip()
+        """What the maker calls it."""
+        self.capability = (self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
+        """Compute capability: major, minor."""
+        self.target = f"sm_{self.capability[0]}{self.capability[1]}"
+        self._context = call("cuDevicePrimaryCtxRetain", self.handle)
+        self._context_address = int(self._context)
+        self._current = driver.cuCtxGetCurrent
+        self.attach()
+        self._pool = self._open_pool()
+        self.default_stream = CudaStream(self)
+        self.failures = self._open_record()
+        exit.at_exit(self._last_failure)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.model})"
+
+    def attach(self) -> None:
+        """Make the device's context current in this thread. Every use of the driver begins with it: another library may have changed it."""
+        status, current = self._current()
+        if status != 0 or int(current) != self._context_address:
+            if not cuda.usable():
+                cuda.start()  # raises, saying that a fork is the reason
+            call("cuCtxSetCurrent", self._context)
+
+    def _attribute(self, name: str) -> int:
+        return int(call("cuDeviceGetAttribute", getattr(self._attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), self.handle))
+
+    def _open_pool(self) -> Any:
+        """The device's memory pool, told to keep what is freed; None where the driver has none (then every free waits for the device)."""
+        if not self._attribute("MEMORY_POOLS_SUPPORTED"):
+            return None
+        driver = cuda.driver()
+        pool = call("cuDeviceGetDefaultMemPool", self.handle)
+        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        call("cuMemPoolSetAttribute", pool, threshold, driver.cuuint64_t(2**64 - 1))
+        return pool
+
+    def _open_record(self) -> FailureRecord:
+        driver = cuda.driver()
+        host = int(call("cuMemHostAlloc", RECORD_SIZE, driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP))
+        ctypes.memset(host, 0, RECORD_SIZE)
+        record = int(call("cuMemHostGetDevicePointer", host, 0))
+        claim = int(call("cuMemAlloc", 8))
+
+        def clear_claim() -> None:
+            self.attach()
+            call("cuMemsetD32Async", claim, 0, 2, self.default_stream.handle)
+            call("cuStreamSynchronize", self.default_stream.handle)
+
+        clear_claim()
+        return FailureRecord(claim, record, host, clear_claim)
+
+    def _last_failure(self) -> Exception | None:
+        """What nobody has seen at the end of the program."""
+        if not cuda.usable():
+            return None
+        try:
+            self.attach()
+            call("cuCtxSynchronize")
+            return self.failures.take()
+        except DeviceError as error:
+            return error
+
+    def synchronize(self) -> None:
+        self.attach()
+        call("cuCtxSynchronize")
+        self.failures.check()
+
+    def stream(self) -> Stream:
+        self.attach()
+        return CudaStream(self)
+
+    def event(self) -> Event:
+        self.attach()
+        return CudaEvent(self)
+
+    # ------------------------------------------------------------------------------------------------------------------------- memory
+
+    def _allocate(self, nbytes: int, *, zeroed: bool) -> Memory:
+        self.attach()
+        memory = CudaMemory(self, self._reserve(nbytes) if nbytes else 0, nbytes)
+        if zeroed and nbytes:
+            call("cuMemsetD8Async", memory.address, 0, nbytes, self.default_stream.handle)
+        return memory
+
+    def _reserve(self, nbytes: int) -> int:
+        try:
+            return self._reserve_once(nbytes)
+        except DeviceError as error:
+            if error.status != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+        gc.collect()  # arrays in reference cycles; then let the pool merge what has been freed
+        call("cuCtxSynchronize")
+        if self._pool is not None:
+            call("cuMemPoolTrimTo", self._pool, 0)
+        try:
+            return self._reserve_once(nbytes)
+        except DeviceError as error:
+            free, total = call("cuMemGetInfo")
+            raise DeviceError(
+                f"out of memory on {self}: {nbytes:,} bytes were wanted, {int(free):,} of {int(total):,} are free ({error.status})",
+                error.status,
+            ) from error
+
+    def _reserve_once(self, nbytes: int) -> int:
+        if self._pool is None:
+            return int(call("cuMemAlloc", nbytes))
+        return int(call("cuMemAllocAsync", nbytes, self.default_stream.handle))
+
+    def release(self, address: int) -> None:
+        """Free memory behind what the default stream holds now."""
+        if self._pool is None:
+            call("cuCtxSynchronize")
+            call("cuMemFree", address)
+        else:
+            call("cuMemFreeAsync", address, self.default_stream.handle)
+
+    def _upload(self, to: Array, host: npt.NDArray[Any]) -> None:
+        if host.size:
+            self.attach()
+            home = to.memory.gather()
+            call("cuMemcpyHtoDAsync", to.address, host.ctypes.data, host.nbytes, home.handle)
+            call("cuStreamSynchronize", home.handle)  # until then the driver may still read `host`
+
+    def _download(self, host: npt.NDArray[Any], source: Array) -> None:
+        self.attach()
+        home = source.memory.gather()
+        if host.size:
+            call("cuMemcpyDtoHAsync", host.ctypes.data, source.address, host.nbytes, home.handle)
+        call("cuStreamSynchronize", home.handle)
+
+    def _copy(self, to: Array, source: Array) -> None:
+        if to.size == 0 or to.address == source.address:
+            return
+        if to.address < source.end and source.address < to.end:  # the driver copies in no particular order
+            apart = self._make(source.size, source.dtype, zeroed=False)
+            self._copy(apart, source)
+            source = apart
+        self.attach()
+        source.memory.gather()
+        home = to.memory.gather()
+        call("cuMemcpyDtoDAsync", to.address, source.address, to.nbytes, home.handle)
+
+    def _fill(self, to: Array, value: Any) -> None:
+        pattern = value.tobytes()
+        width = len(pattern)
+        if width == 8:
+            if pattern[:4] != pattern[4:]:  # the driver's patterns have at most four bytes
+                self._upload(to, np.full(to.size, value))
+                return
+            width = 4
+        if to.size:
+            self.attach()
+            home = to.memory.gather()
+            bits = int.from_bytes(pattern[:width], sys.byteorder)
+            call(f"cuMemsetD{8 * width}Async", to.address, bits, to.nbytes // width, home.handle)
+
+
+class CudaMemory(Memory):
+    """Memory of a GPU. The driver frees it in order of the home stream, after all that have joined."""
+
+    def free(self) -> None:
+        if self.stream is None:
+            return
+        assert isinstance(self.device, CudaDevice)
+        self.device.attach()
+        self.gather()
+        self.stream = None
+        if self.address:
+            self.device.release(self.address)
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
+        if finalizing() or not usable():  # at the end the driver frees everything; a forked child does not own it
+            return
+        try:
+            self.free()
+        except DeviceError:  # the context is broken: the call that found out has raised, and the memory is lost with the context
+            self.stream = None
+
+
+class CudaStream(Stream):
+    """A non-blocking stream of a GPU."""
+
+    device: CudaDevice
+
+    def __init__(self, device: CudaDevice) -> None:
+        super().__init__(device, call("cuStreamCreate", cuda.driver().CUstream_flags.CU_STREAM_NON_BLOCKING.value))
+
+    def synchronize(self) -> None:
+        self.device.attach()
+        call("cuStreamSynchronize", self.handle)
+        self.device.failures.check()
+
+    def wait(self, event: Event) -> None:
+        super().wait(event)
+        assert isinstance(event, CudaEvent)
+        self.device.attach()
+        call("cuStreamWaitEvent", self.handle, event.handle, 0)
+
+    def wait_for(self, other: Stream) -> None:
+        self.device.attach()
+        event = call("cuEventCreate", cuda.driver().CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
+        try:
+            call("cuEventRecord", event, other.handle)
+            call("cuStreamWaitEvent", self.handle, event, 0)
+        finally:
+            call("cuEventDestroy", event)  # the driver keeps it until it has happened
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
+        if self.__dict__.get("handle") is not None and not finalizing() and usable():
+            _destroy(self.device, "cuStreamDestroy", self.handle)  # the driver keeps it until its work is done
+
+
+class CudaEvent(Event):
+    """An event of a GPU, with time stamps."""
+
+    device: CudaDevice
+
+    def __init__(self, device: CudaDevice) -> None:
+        super().__init__(device)
+        self.handle = call("cuEventCreate", cuda.driver().CUevent_flags.CU_EVENT_DEFAULT.value)
+        """The driver's handle."""
+
+    def record(self, stream: Stream | None = None) -> None:
+        chosen = self._stream_of(stream)
+        self.device.attach()
+        call("cuEventRecord", self.handle, chosen.handle)
+
+    def synchronize(self) -> None:
+        self.device.attach()
+        call("cuEventSynchronize", self.handle)
+        self.device.failures.check()
+
+    def elapsed_ms(self, end: Event) -> float:
+        if not isinstance(end, CudaEvent) or end.device is not self.device:
+            raise DeviceError(f"elapsed_ms needs two events of one device, not of {self.device} and {end.device}")
+        self.device.attach()
+        call("cuEventSynchronize", self.handle)
+        call("cuEventSynchronize", end.handle)
+        return float(call("cuEventElapsedTime", self.handle, end.handle))
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
+        if self.__dict__.get("handle") is not None and not finalizing() and usable():
+            _destroy(self.device, "cuEventDestroy", self.handle)
+
+
+def _destroy(device: CudaDevice, function: str, handle: Any) -> None:
+    try:
+        device.attach()
+        call(function, handle)
+    except DeviceError:  # the context is broken: the call that found out has raised, and nothing is left to destroy
+        return

@@ -1,0 +1,62 @@
+"""Modules and launches on a GPU: PTX in, a function that launches out.
+
+Modules are not unloaded: a kernel may still be running, and the code of a program's kernels is small. Leaves out how arguments are packed (`kdsl.launch.plan`).
+"""
+
+from __future__ import annotations
+
+from kdsl.errors import DeviceError
+from kdsl.runtime import cuda
+from kdsl.runtime.cuda import call
+from kdsl.runtime.gpu import CudaDevice
+from kdsl.runtime.stream import Stream
+
+_LOG_BYTES = 16384
+
+
+class CudaFunction:
+    """A kernel that is loaded on one GPU."""
+
+    def __init__(self, device: CudaDevice, ptx: str, name: str) -> None:
+        """Load the entry `name` of `ptx`. Raises DeviceError with the assembler's log if the driver refuses it."""
+        device.attach()
+        self.device = device
+        """The GPU."""
+        self.name = name
+        """Name of the entry."""
+        self._module = _load(device, ptx, name)
+        self._handle = call("cuModuleGetFunction", self._module, name.encode())
+        self._launch = cuda.driver().cuLaunchKernel
+
+    def attribute(self, name: str) -> int:
+        """An attribute of the driver's, such as NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES or MAX_THREADS_PER_BLOCK."""
+        self.device.attach()
+        names = cuda.driver().CUfunction_attribute
+        return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self._handle))
+
+    def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int) -> None:
+        """Launch a one-dimensional grid. `parameters` is the address of an array with the address of each parameter; the driver copies what they hold."""
+        self.device.attach()
+        x, y, z = block
+        (status,) = self._launch(self._handle, blocks, 1, 1, x, y, z, 0, stream.handle, parameters, 0)
+        if status != 0:
+            raise cuda.failure(f"launch of {self.name} on {self.device} ({blocks} blocks of {x} x {y} x {z} threads)", status)
+
+
+def _load(device: CudaDevice, ptx: str, name: str) -> object:
+    """The module, with the assembler's log in the exception if it is refused."""
+    options = cuda.driver().CUjit_option
+    log = bytearray(_LOG_BYTES)
+    status, module = cuda.driver().cuModuleLoadDataEx(
+        ptx.encode("ascii") + b"\0",
+        2,
+        [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
+        [log, len(log)],
+    )
+    if status != 0:
+        text = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+        raise DeviceError(
+            f"the driver refuses the PTX of {name} on {device}: {cuda.describe(status)}{f'{chr(10)}{text}' if text else ''}",
+            cuda.status_name(status),
+        )
+    return module

@@ -1,0 +1,78 @@
+"""One allocation in a device's memory, and which streams use it.
+
+Memory is allocated in order of its home stream, the device's default one. Another stream joins before its first use: it waits for what the home stream
+holds then. To be freed, or used by the host, the home stream in turn waits for all that joined. So memory is never freed, nor given to somebody else, while
+a stream still uses it, and nothing of this blocks the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kdsl.errors import DeviceError
+
+if TYPE_CHECKING:
+    from kdsl.runtime.device import Device
+    from kdsl.runtime.stream import Stream
+
+ALIGNMENT = 64
+"""Bytes; a cache line, and the widest vector register of any host."""
+
+
+class Memory:
+    """One allocation. Arrays and their slices share it; it goes when the last of them goes."""
+
+    def __init__(self, device: Device, address: int, nbytes: int) -> None:
+        self.device = device
+        """Where it is."""
+        self.address = address
+        """Address of the first byte, 0 for an empty allocation."""
+        self.nbytes = nbytes
+        """Its size."""
+        self.stream: Stream | None = device.default_stream
+        """Its home stream, None once it has been freed."""
+        self.others: set[Stream] = set()
+        """Other streams that have used it since the home stream last waited for them."""
+
+    def join(self, stream: Stream) -> None:
+        """Let `stream` use the memory from now on. The first time it waits for what the home stream holds now."""
+        home = self.alive()
+        if stream is not home and stream not in self.others:
+            stream.wait_for(home)
+            self.others.add(stream)
+
+    def gather(self) -> Stream:
+        """The home stream, made to wait for every other stream that has used the memory; those will have to join again."""
+        home = self.alive()
+        while self.others:
+            home.wait_for(self.others.pop())
+        return home
+
+    def alive(self) -> Stream:
+        """The home stream. Raises DeviceError if the memory has been freed."""
+        if self.stream is None:
+            raise DeviceError(f"this array on {self.device} has been freed")
+        return self.stream
+
+    def free(self) -> None:
+        """Give the memory back as soon as no stream uses it. Arrays that share it can no longer be used."""
+        self.stream = None
+
+
+class CpuMemory(Memory):
+    """Memory of this process, aligned to `ALIGNMENT`.
+
+    `free` only marks it: the bytes stay until no array refers to them, since another thread may be running a kernel on them.
+    """
+
+    def __init__(self, device: Device, nbytes: int, *, zeroed: bool) -> None:
+        try:
+            whole = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
+        except MemoryError:
+            raise DeviceError(f"out of memory on {device}: {nbytes:,} bytes were wanted") from None
+        start = -whole.ctypes.data % ALIGNMENT
+        self.bytes = whole[start : start + nbytes]
+        """The bytes, for the host."""
+        super().__init__(device, whole.ctypes.data + start, nbytes)

@@ -1,0 +1,1 @@
+"""Sound in and out: decoding, resampling, log-mel spectrograms, Griffin-Lim, WAV."""

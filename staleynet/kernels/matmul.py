@@ -1,0 +1,219 @@
+"""The matrix product C <- alpha A B (+ C), three times, from the simplest to the fastest.
+
+Every operand is described by the distances between its neighbouring rows, columns, sequences and heads, so that a transposed operand, or a
+part of a packed array, costs no copy. All three add along k in ascending order, one fused multiply-add after the other, and so give the
+same bits; what differs is how often a value is fetched. Left out: tensor cores, and splitting along k.
+"""
+
+from kdsl import (
+    Slice,
+    SliceMut,
+    f32,
+    fma,
+    function,
+    i64,
+    kernel,
+    local_array,
+    shared_array,
+    struct,
+    sync_threads,
+    thread_idx,
+    tile_index,
+    tiles,
+    u32,
+    unroll,
+)
+from staleynet.kernels.device import store
+
+THREADS = 16
+"""Threads along each side of a block."""
+PER_THREAD = 4
+"""Rows, and columns, of C that a thread of the register-blocked version computes: 16 sums in registers on a GPU, 16 vectors on a CPU with
+16 lanes.
+"""
+TILE = THREADS * PER_THREAD
+"""Rows and columns of C that a block of the register-blocked version computes."""
+DEPTH = 16
+"""Columns of A and rows of B that are in shared memory at a time; equal to THREADS, so that a block copies a tile in whole passes."""
+PADDING = 4
+"""Unused elements at the end of each row of a shared tile. They spread a column over the memory banks, and keep rows aligned to 16
+bytes.
+"""
+NOTHING = -0.0
+"""What stands beyond the end of A: (-0) * 0 = -0, and adding -0 changes no sum, not even the sign of a zero."""
+
+
+@struct
+class Product:
+    """A batch of matrix products C <- alpha A B (+ C): A is m x k, B is k x n, C is m x n; a pair of matrices per sequence and head."""
+
+    sequences: u32
+    """Matrices along the first batch axis."""
+    heads: u32
+    """Matrices along the second batch axis."""
+    m: u32
+    """Rows of A and C."""
+    n: u32
+    """Columns of B and C."""
+    k: u32
+    """Columns of A, rows of B."""
+    accumulate: u32
+    """1 to add to C, 0 to overwrite it."""
+    c_sequence: i64
+    """Distance between neighbouring sequences of C, in elements."""
+    c_head: i64
+    """Distance between neighbouring heads of C, in elements."""
+    c_row: i64
+    """Distance between neighbouring rows of C, in elements."""
+    c_column: i64
+    """Distance between neighbouring columns of C, in elements."""
+    a_sequence: i64
+    """Distance between neighbouring sequences of A, in elements."""
+    a_head: i64
+    """Distance between neighbouring heads of A, in elements."""
+    a_row: i64
+    """Distance between neighbouring rows of A, in elements."""
+    a_column: i64
+    """Distance between neighbouring columns of A, in elements."""
+    b_sequence: i64
+    """Distance between neighbouring sequences of B, in elements."""
+    b_head: i64
+    """Distance between neighbouring heads of B, in elements."""
+    b_row: i64
+    """Distance between neighbouring rows of B, in elements."""
+    b_column: i64
+    """Distance between neighbouring columns of B, in elements."""
+    alpha: f32
+    """Factor of the product."""
+
+
+FITS = (
+    "extent((p.sequences, p.c_sequence), (p.heads, p.c_head), (p.m, p.c_row), (p.n, p.c_column)) <= len(c)",
+    "extent((p.sequences, p.a_sequence), (p.heads, p.a_head), (p.m, p.a_row), (p.k, p.a_column)) <= len(a)",
+    "extent((p.sequences, p.b_sequence), (p.heads, p.b_head), (p.k, p.b_row), (p.n, p.b_column)) <= len(b)",
+)
+"""Every operand ends inside its array."""
+
+
+@function
+def batch_start(batch: i64, heads: u32, sequence_stride: i64, head_stride: i64) -> i64:
+    """Where the matrix of a batch starts; heads run faster than sequences."""
+    return batch // heads * sequence_stride + batch % heads * head_stride
+
+
+@kernel(
+    grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(THREADS, THREADS)), block=(THREADS, THREADS), requires=FITS
+)
+def matmul_naive(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
+    """A thread per element of C, neighbouring threads along its rows; each reads its whole row of A and column of B from global memory."""
+    tile = tile_index()
+    row = tile.row + thread_idx.y
+    column = tile.column + thread_idx.x
+    if row < p.m and column < p.n:
+        a_row = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head) + row * p.a_row
+        b_column = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head) + column * p.b_column
+        total = f32(0)
+        for k in range(p.k):
+            total = fma(a[a_row + k * p.a_column], b[b_column + k * p.b_row], total)
+        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+        store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total, p.accumulate)
+
+
+@kernel(
+    grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(THREADS, THREADS)), block=(THREADS, THREADS), requires=FITS
+)
+def matmul_tiled(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
+    """A block per tile of 16 x 16 elements of C: it copies a tile of A and one of B to shared memory, multiplies them, and moves on along
+    k, so that each value is fetched from global memory once per block instead of once per thread.
+    """
+    a_tile = shared_array((THREADS, DEPTH), f32)
+    b_tile = shared_array((DEPTH, THREADS), f32)
+    x, y = thread_idx.x, thread_idx.y
+    tile = tile_index()
+    row = tile.row + y
+    column = tile.column + x
+    a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
+    b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
+    total = f32(0)
+    for step in range(0, p.k, DEPTH):
+        a_tile[y, x] = a[a_first + row * p.a_row + (step + x) * p.a_column] if row < p.m and step + x < p.k else NOTHING
+        b_tile[y, x] = b[b_first + (step + y) * p.b_row + column * p.b_column] if step + y < p.k and column < p.n else 0.0
+        sync_threads()
+        for k in range(DEPTH):
+            total = fma(a_tile[y, k], b_tile[k, x], total)
+        sync_threads()
+    if row < p.m and column < p.n:
+        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+        store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total, p.accumulate)
+
+
+@kernel(grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(TILE, TILE)), block=(THREADS, THREADS), requires=FITS)
+def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
+    """A block per tile of 64 x 64 elements of C, 4 x 4 of them per thread (Volkov and Demmel 2008,
+    https://doi.org/10.1109/SC.2008.5214359): four values of each operand, read from shared memory, make sixteen products, where the tiled
+    version reads two values for one.
+
+    Thread (x, y) owns the rows y + 16 i and the columns x + 16 j, so that neighbouring threads read neighbouring words of a tile of B, and
+    all threads of a row the same word of a tile of A. Neighbouring threads also read neighbouring words of global memory, whether an
+    operand is transposed or not: x runs along the smaller of its strides.
+    """
+    a_tile = shared_array((TILE, DEPTH + PADDING), f32)
+    b_tile = shared_array((DEPTH, TILE + PADDING), f32)
+    total = local_array((PER_THREAD, PER_THREAD), f32)
+    left = local_array(PER_THREAD, f32)
+    right = local_array(PER_THREAD, f32)
+    x, y = thread_idx.x, thread_idx.y
+    tile = tile_index()
+    row_x, row_y = tile.row + x, tile.row + y
+    column_x, column_y = tile.column + x, tile.column + y
+    a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
+    b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
+    for i in unroll(PER_THREAD):
+        for j in unroll(PER_THREAD):
+            total[i, j] = 0.0
+    for step in range(0, p.k, DEPTH):
+        if p.a_column <= p.a_row:  # the same for all threads: x along k
+            for i in unroll(PER_THREAD):
+                a_tile[y + THREADS * i, x] = (
+                    a[a_first + (row_y + THREADS * i) * p.a_row + (step + x) * p.a_column]
+                    if row_y + THREADS * i < p.m and step + x < p.k
+                    else NOTHING
+                )
+        else:  # x along the rows
+            for i in unroll(PER_THREAD):
+                a_tile[x + THREADS * i, y] = (
+                    a[a_first + (row_x + THREADS * i) * p.a_row + (step + y) * p.a_column]
+                    if row_x + THREADS * i < p.m and step + y < p.k
+                    else NOTHING
+                )
+        if p.b_column <= p.b_row:  # x along the columns
+            for j in unroll(PER_THREAD):
+                b_tile[y, x + THREADS * j] = (
+                    b[b_first + (step + y) * p.b_row + (column_x + THREADS * j) * p.b_column]
+                    if step + y < p.k and column_x + THREADS * j < p.n
+                    else 0.0
+                )
+        else:  # x along k
+            for j in unroll(PER_THREAD):
+                b_tile[x, y + THREADS * j] = (
+                    b[b_first + (step + x) * p.b_row + (column_y + THREADS * j) * p.b_column]
+                    if step + x < p.k and column_y + THREADS * j < p.n
+                    else 0.0
+                )
+        sync_threads()
+        for k in range(DEPTH):
+            for i in unroll(PER_THREAD):
+                left[i] = a_tile[y + THREADS * i, k]
+            for j in unroll(PER_THREAD):
+                right[j] = b_tile[k, x + THREADS * j]
+            for i in unroll(PER_THREAD):
+                for j in unroll(PER_THREAD):
+                    total[i, j] = fma(left[i], right[j], total[i, j])
+        sync_threads()
+    c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+    for i in unroll(PER_THREAD):
+        for j in unroll(PER_THREAD):
+            row = row_y + THREADS * i
+            column = column_x + THREADS * j
+            if row < p.m and column < p.n:
+                store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total[i, j], p.accumulate)

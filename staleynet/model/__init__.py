@@ -1,0 +1,1 @@
+"""The model: configuration, transformer (forward and backward), optimizer, decoding, checkpoints."""

@@ -1,0 +1,1 @@
+"""Training: the loop, its log, its progress display and its loss curve."""

@@ -1,0 +1,63 @@
+"""A model and a recording so small that a whole run takes a second."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import kdsl
+from staleynet.model.configuration import CONFIGURATIONS, Configuration
+
+MICRO = replace(
+    CONFIGURATIONS["tiny"],
+    name="micro",
+    codewords=8,
+    width=16,
+    layers=1,
+    heads=2,
+    context=16,
+    sequences=4,
+    steps=10,
+    warmup_steps=2,
+    evaluation_interval=4,
+)
+
+
+@pytest.fixture
+def micro() -> Configuration:
+    """The configuration itself."""
+    return MICRO
+
+
+@pytest.fixture
+def micro_file(tmp_path: Path) -> Path:
+    """The configuration as a file, for the command line."""
+    path = tmp_path / "micro.json"
+    path.write_text(json.dumps(MICRO.to_json()))
+    return path
+
+
+@pytest.fixture
+def device() -> kdsl.Device:
+    """The GPU where there is one, else the CPU."""
+    return kdsl.device()
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four seconds of a falling scale in decaying tones, as a FLAC file in a folder of its own."""
+    rate = 11025
+    time = np.arange(rate // 4) / rate
+    notes = [np.sin(2 * np.pi * 880 * 2 ** (-i / 12) * time) * np.exp(-6 * time) for i in range(16)]
+    path = tmp_path_factory.mktemp("music") / "scale.flac"
+    soundfile.write(path, 0.5 * np.concatenate(notes), rate)
+    return path
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all tests, so that the recording is prepared once."""
+    return tmp_path_factory.mktemp("cache")
