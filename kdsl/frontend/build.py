@@ -48,6 +48,8 @@ def build(
         ctx = Context(source, declaration, types, decisions, checked=checked)
         try:
             _run(ctx, constants)
+        except RecursionError:
+            raise KernelError("this is nested too deeply to be compiled", ctx.location, "split it into several statements") from None
         except KernelError:
             if decisions.changed:  # with what has been learned the error may disappear
                 continue
@@ -65,7 +67,7 @@ def build(
 
 def _run(ctx: Context, constants: Mapping[str, Any]) -> None:
     source = ctx.frame.source
-    ctx.longer_than = contract_lengths(ctx.declaration.requires)
+    ctx.contract = contract_lengths(ctx.declaration.requires)
     for parameter in ctx.declaration.parameters:
         place = source.names.places[parameter.name][0]
         with ctx.at(place):
@@ -83,7 +85,7 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
         ctx.parameters.append(view)
         return ViewRef(view)
     if isinstance(of, StructType):
-        return Record(of.name, {field.name: _scalar(ctx, f"{name}.{field.name}", field.type) for field in of.fields})
+        return Record(of.name, {field.name: _scalar(ctx, f"{name}.{field.name}", field.type) for field in of.fields}, of)
     return _scalar(ctx, name, types[of] if isinstance(of, TypeVar) else of)
 
 

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
@@ -18,11 +18,13 @@ from kdsl.frontend.source import Source
 from kdsl.frontend.values import Value
 from kdsl.ir import nodes, ranges
 from kdsl.lang.declaration import Declaration
-from kdsl.lang.geometry import Geometry, Grid, Tiles
+from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.types import BOOL, I64, DType
 
 V = TypeVar("V", bound=nodes.ValueOp)
 Number = bool | int | float
+_MOST_OPERATIONS: Final = 200_000
+"""A kernel of more operations would take LLVM minutes; only nested unrolled loops come so far."""
 
 
 @dataclass(eq=False)
@@ -142,6 +144,28 @@ def grid_rank(geometry: Geometry) -> int:
     return 1
 
 
+def grid_extent(geometry: Geometry, dimension: int) -> int | None:
+    """Blocks along a dimension of the grid, if the geometry says how many."""
+    if dimension >= grid_rank(geometry):
+        return 1
+    extent: object = None
+    if isinstance(geometry, Grid):
+        extent = (geometry.x, geometry.y, geometry.z)[dimension]
+    elif isinstance(geometry, Sweep):
+        extent = geometry.blocks
+    return extent if isinstance(extent, int) and extent >= 1 else None
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What the contract says of the lengths of views."""
+
+    at_least_view: Mapping[str, set[str]]
+    """For each view, the views that are at most as long."""
+    at_least: Mapping[str, int]
+    """For each view, the least length."""
+
+
 class Context:
     """One pass over a kernel."""
 
@@ -170,8 +194,10 @@ class Context:
         self.connectives: dict[nodes.ValueOp, tuple[Literal["and", "or"], nodes.ValueOp, nodes.ValueOp]] = {}
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
-        self.longer_than: dict[str, set[str]] = {}
+        self.contract = Lengths({}, {})
         self._blocks = [self.body]
+        self._emitted = 0
+        self._ends: dict[nodes.Block, tuple[dict[tuple[object, ...], nodes.ValueOp], dict[nodes.Variable, nodes.ValueOp]]] = {}
         self._numbering: list[dict[tuple[object, ...], nodes.ValueOp]] = [{}, {}]
 
     # ------------------------------------------------------------------------------------------------------------------ places
@@ -208,20 +234,29 @@ class Context:
     def emit(self, op: nodes.Op) -> None:
         """Append an operation to the present block."""
         self._blocks[-1].ops.append(op)
+        self._emitted += 1
+        if self._emitted > _MOST_OPERATIONS:
+            raise self.error(
+                f"the kernel has grown to more than {_MOST_OPERATIONS} operations",
+                op.location,
+                "use range() in place of unroll(), or fewer trips",
+            )
 
     def splice(self, block: nodes.Block) -> None:
-        """Append the operations of a block that was built apart."""
+        """Append the operations of a block that was built apart, and know what was known at its end."""
         self._blocks[-1].ops.extend(block.ops)
+        numbering, self.known = self._ends.pop(block)
+        self._numbering[-1].update(numbering)
 
     @contextmanager
     def nested(self, block: nodes.Block) -> Iterator[None]:
-        """Build inside `block`. What is known inside is forgotten afterwards."""
+        """Build inside `block`. What is known inside is forgotten afterwards, unless the block is spliced."""
         self._blocks.append(block)
         self._numbering.append({})
         facts, known = len(self.facts), dict(self.known)
         yield
         self._blocks.pop()
-        self._numbering.pop()
+        self._ends[block] = (self._numbering.pop(), self.known)
         del self.facts[facts:]
         self.known = known
 
@@ -375,6 +410,7 @@ class Context:
         }  # fmt: skip
         if name in extents:
             return (0, extents[name] - 1)
-        if "xyz".index(name[-1]) >= grid_rank(self.declaration.geometry):
-            return (0, 0) if name.startswith("block_idx") else (1, 1)
+        extent = grid_extent(self.declaration.geometry, "xyz".index(name[-1]))
+        if extent is not None:
+            return (0, extent - 1) if name.startswith("block_idx") else (extent, extent)
         return ranges.GRID if name.startswith("block_idx") else ranges.GRID_EXTENT

@@ -180,7 +180,7 @@ def _argument(
         return _view_argument(ctx, value, annotation, types, what, node)
     struct = getattr(annotation, "__kdsl_struct__", None)
     if isinstance(struct, StructType):
-        if isinstance(value, Record) and value.name == struct.name:
+        if isinstance(value, Record) and value.struct is struct:
             return value
         raise ctx.error(f"{what} is a {struct.name}, not {describe(value)}", node, f"pass a parameter that is a {struct.name}")
     raise ctx.error(
@@ -247,9 +247,9 @@ def _expand(ctx: Context, frame: Frame, arguments: Mapping[str, Value], node: as
     ctx.frames.pop()
     if frame.left_early:
         ctx.emit(frame.scope)
+        ctx.forget_since(mark)
     else:
         ctx.splice(body)
-    ctx.forget_since(mark)
     if frame.result is None:
         return Nothing()
     return read_slot(ctx, frame.result) if isinstance(frame.result, Slot | GroupSlot | FixedSlot) else frame.result

@@ -244,7 +244,7 @@ def _choice(
         for block, value in zip(blocks, (first, second), strict=True):
             with ctx.nested(block):
                 ctx.set(variable, value)
-        ctx.emit(nodes.If(location=ctx.location, condition=test, then=blocks[0], orelse=blocks[1]))
+        ctx.emit(nodes.If(location=ctx.locate(node.test), condition=test, then=blocks[0], orelse=blocks[1]))
         ctx.known.pop(variable, None)
         result = ctx.get(variable)
     if weak:
@@ -260,7 +260,7 @@ def _choice_of_tuples(
         slot = new_slot(ctx, "choice", then, key, node.body, node.body)
     with ctx.nested(blocks[1]):
         assign_slot(ctx, "choice", slot, orelse, node.orelse, node.orelse)
-    ctx.emit(nodes.If(location=ctx.location, condition=test, then=blocks[0], orelse=blocks[1]))
+    ctx.emit(nodes.If(location=ctx.locate(node.test), condition=test, then=blocks[0], orelse=blocks[1]))
     return read_slot(ctx, slot)
 
 

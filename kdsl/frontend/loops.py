@@ -56,25 +56,22 @@ def while_loop(ctx: Context, node: ast.While) -> None:
     head, body, orelse = nodes.Block(), nodes.Block(), nodes.Block()
     with ctx.nested(head):
         test = condition(ctx, node.test)
-        if isinstance(test, Literal) and not test.value:
-            never = True
-        else:
-            never = False
-            decided = ctx.constant(BOOL, True) if isinstance(test, Literal) else test
+        known = test.value if isinstance(test, Literal) else None
+        decided = ctx.constant(BOOL, True) if isinstance(test, Literal) else test
+        if known is not False:
             with ctx.nested(body):
                 assume(ctx, decided, True)
                 frame.loops.append(loop)
                 frame.assigned = _copy(before)
                 _run(ctx, node.body)
                 frame.loops.pop()
-        frame.assigned = None if isinstance(test, Literal) and test.value else _copy(before)
-        if frame.assigned is not None:
+        frame.assigned = None if known else _copy(before)
+        if known is None:
             with ctx.nested(orelse):
-                if not isinstance(test, Literal):
-                    assume(ctx, test, False)
+                assume(ctx, decided, False)
                 _run(ctx, node.orelse)
-    if never:  # as with a branch that is never taken, the body does not exist
-        ctx.splice(orelse)
+    if known is False:  # as with a branch that is never taken, the body does not exist
+        _run(ctx, node.orelse)
         return
     ctx.location = location
     ctx.emit(nodes.While(location=ctx.locate(node.test), head=head, condition=decided, body=body, orelse=orelse))
@@ -190,9 +187,9 @@ def _unrolled(ctx: Context, node: ast.For, target: ast.Name, call: ast.Call) -> 
         ctx.location = location
     if loop.whole is not None and loop.breaks:
         ctx.emit(loop.whole)
+        ctx.forget_since(mark)
     else:
         ctx.splice(whole)
-    ctx.forget_since(mark)
     frame.assigned = _merge(frame.assigned, *loop.breaks)
 
 
@@ -210,9 +207,9 @@ def _trip(ctx: Context, node: ast.For, target: ast.Name, loop: Loop, number: int
         frame.loops.pop()
     if loop.trip is not None and loop.continues:
         ctx.emit(loop.trip)
+        ctx.forget_since(mark)
     else:
         ctx.splice(block)
-    ctx.forget_since(mark)
     frame.assigned = _merge(frame.assigned, *loop.continues)
 
 

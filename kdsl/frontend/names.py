@@ -1,7 +1,8 @@
 """Which names a function binds, and which of them can be values rather than variables.
 
 The analysis is purely syntactic. Every statement block (a branch, a loop body) has a path; a name is *direct* if the blocks that bind it do not contain
-one another, each binds it once, and every use lies in one of them: then each use sees exactly one binding, and the name stands for the value itself.
+one another, each binds it once, and every use lies in one of them, behind its binding: then each use sees exactly one binding, and the name stands for the
+value itself.
 All other names become variables of the IR.
 """
 
@@ -42,8 +43,9 @@ def analyse(source: Source) -> NameTable:
     scan.block(source.body, ())
     table = NameTable(set(scan.bound), assigned_in=scan.assigned_in, places=scan.places, arrays=scan.arrays)
     for name, blocks in scan.bound.items():
-        if all(_apart(a, b) for index, a in enumerate(blocks) for b in blocks[:index]) and all(
-            any(use[: len(block)] == block for block in blocks) for use in scan.used.get(name, ())
+        if all(_apart(a.path, b.path) for index, a in enumerate(blocks) for b in blocks[:index]) and all(
+            any(use.path[: len(block.path)] == block.path and use.order > block.order for block in blocks)
+            for use in scan.used.get(name, ())
         ):
             table.direct.add(name)
     return table
@@ -55,21 +57,39 @@ def _apart(a: Path, b: Path) -> bool:
     return a[:shorter] != b[:shorter]
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a name is bound or used."""
+
+    path: Path
+    """The block."""
+    order: int
+    """Position in the order of the text."""
+
+
 class _Scan:
     def __init__(self) -> None:
-        self.bound: dict[str, list[Path]] = {}
-        self.used: dict[str, list[Path]] = {}
+        self.bound: dict[str, list[_Place]] = {}
+        self.used: dict[str, list[_Place]] = {}
         self.places: dict[str, list[ast.AST]] = {}
         self.assigned_in: dict[ast.stmt, set[str]] = {}
         self.loops: list[set[str]] = []
         self.blocks = 0
+        self.order = 0
         self.arrays: list[tuple[str, ast.Call]] = []
 
     def bind(self, name: str, path: Path, node: ast.AST) -> None:
-        self.bound.setdefault(name, []).append(path)
+        self.bound.setdefault(name, []).append(self.place(path))
         self.places.setdefault(name, []).append(node)
         for names in self.loops:
             names.add(name)
+
+    def use(self, name: str, path: Path) -> None:
+        self.used.setdefault(name, []).append(self.place(path))
+
+    def place(self, path: Path) -> _Place:
+        self.order += 1
+        return _Place(path, self.order)
 
     def nested(self, path: Path) -> Path:
         self.blocks += 1
@@ -109,7 +129,7 @@ class _Scan:
             case ast.AugAssign():
                 self.expression(node.value, path)
                 if isinstance(node.target, ast.Name):
-                    self.used.setdefault(node.target.id, []).append(path)
+                    self.use(node.target.id, path)
                 self.target(node.target, path)
             case ast.AnnAssign():
                 if node.value is not None:
@@ -133,4 +153,4 @@ class _Scan:
     def expression(self, node: ast.expr, path: Path) -> None:
         for child in ast.walk(node):
             if isinstance(child, ast.Name):
-                self.used.setdefault(child.id, []).append(path)
+                self.use(child.id, path)

@@ -13,7 +13,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
 from kdsl.frontend.values import Literal, LiteralChoice, Scalar, Value, describe, known_number
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, U8, DType
+from kdsl.lang.types import BOOL, U8, DType, promote
 
 SYMBOLS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -117,10 +117,11 @@ def fused(
     a, b, product_node = product
     if isinstance(a, Literal) and isinstance(b, Literal):
         return _unfused(ctx, symbol, product, other, other_node, product_is_left, node)
-    product_type = join(ctx, "*", a, b, product_node.left, product_node.right, product_node)
-    loose = is_loose(ctx, a) and is_loose(ctx, b)
-    if product_type.is_float and (loose or is_loose(ctx, other) or type_of(other) is product_type):
-        common = type_of(other) if loose and type_of(other).is_float and not is_loose(ctx, other) else product_type
+    common = join(ctx, "*", a, b, product_node.left, product_node.right, product_node)
+    if is_loose(ctx, a) and is_loose(ctx, b) and not is_loose(ctx, other) and type_of(other).is_float:
+        common = type_of(other)
+    # a product that is narrower than the sum is rounded on the way, so that it cannot fuse
+    if common.is_float and (is_loose(ctx, other) or promote(common, type_of(other)) is common):
         x, y = coerce(ctx, a, common, product_node.left), coerce(ctx, b, common, product_node.right)
         z = coerce(ctx, other, common, other_node)
         if symbol == "-":

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 from typing import Final
 
-from kdsl.frontend.context import Context, Fact
+from kdsl.frontend.context import Context, Fact, Lengths
 from kdsl.ir import nodes, ranges
 
 _NEGATED: Final[dict[str, nodes.CompareName]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -74,12 +74,15 @@ def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
 
 def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp) -> bool:
     """Whether the index is certainly an index of the view."""
-    if bounds(ctx, index)[0] < 0:
+    low, high = bounds(ctx, index)
+    if low < 0:
         return False
+    if high < ctx.contract.at_least.get(view.name, 0):
+        return True
     for fact in ctx.facts:
         if fact.kind == "lt" and fact.left is index and isinstance(fact.right, nodes.Length):
             bound = fact.right.view
-            if bound is view or bound.name in ctx.longer_than.get(view.name, ()):
+            if bound is view or bound.name in ctx.contract.at_least_view.get(view.name, ()):
                 return True
     return False
 
@@ -90,9 +93,10 @@ def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:
     return low >= 0 and high < extent
 
 
-def contract_lengths(requires: Iterable[str]) -> dict[str, set[str]]:
-    """For each view, the views that are at most as long, by relations of the forms `len(a) == len(b)`, `>=` and `<=` (also chained, also with `and`)."""
-    at_least: dict[str, set[str]] = {}
+def contract_lengths(requires: Iterable[str]) -> Lengths:
+    """What relations of the forms `len(a) == len(b)` and `len(a) == 64` say, also with `>=`, `<=`, chained, or joined by `and`."""
+    views: dict[str, set[str]] = {}
+    numbers: dict[str, int] = {}
     for relation in requires:
         try:
             tree = ast.parse(relation.strip(), mode="eval").body
@@ -102,27 +106,36 @@ def contract_lengths(requires: Iterable[str]) -> dict[str, set[str]]:
             if isinstance(part, ast.Compare):
                 sides = [part.left, *part.comparators]
                 for left, op, right in zip(sides, part.ops, sides[1:], strict=False):
-                    _note(at_least, _length_of(left), op, _length_of(right))
+                    if isinstance(op, ast.GtE | ast.Gt | ast.Eq):
+                        _note(views, numbers, left, right)
+                    if isinstance(op, ast.LtE | ast.Lt | ast.Eq):
+                        _note(views, numbers, right, left)
     changed = True
     while changed:
         changed = False
-        for shorter in at_least.values():
-            more = set().union(*(at_least.get(name, set()) for name in shorter)) - shorter
+        for name, shorter in views.items():
+            more = set().union(*(views.get(other, set()) for other in shorter)) - shorter
+            least = max((numbers.get(other, 0) for other in shorter), default=0)
             shorter |= more
-            changed |= bool(more)
-    return at_least
+            changed |= bool(more) or least > numbers.get(name, 0)
+            numbers[name] = max(least, numbers.get(name, 0))
+    return Lengths(views, numbers)
 
 
-def _note(at_least: dict[str, set[str]], left: str | None, op: ast.cmpop, right: str | None) -> None:
-    if left is None or right is None:
+def _note(views: dict[str, set[str]], numbers: dict[str, int], longer: ast.expr, shorter: ast.expr) -> None:
+    """Record `longer >= shorter`, if it speaks of a length."""
+    name = _length_of(longer)
+    if name is None:
         return
-    if isinstance(op, ast.GtE | ast.Gt | ast.Eq):
-        at_least.setdefault(left, set()).add(right)
-    if isinstance(op, ast.LtE | ast.Lt | ast.Eq):
-        at_least.setdefault(right, set()).add(left)
+    if isinstance(shorter, ast.Constant) and type(shorter.value) is int:
+        numbers[name] = max(numbers.get(name, 0), shorter.value)
+    other = _length_of(shorter)
+    if other is not None:
+        views.setdefault(name, set()).add(other)
 
 
 def _length_of(node: ast.expr) -> str | None:
+    """The view of `len(view)`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
         argument = node.args[0]
         return argument.id if isinstance(argument, ast.Name) else None

@@ -15,6 +15,7 @@ import numpy as np
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.ir import nodes
+from kdsl.lang.declaration import StructType
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.types import BOOL, F32, I64, DType
 
@@ -75,6 +76,8 @@ class Record:
     """What it is."""
     fields: dict[str, Value]
     """Its fields."""
+    struct: StructType | None = None
+    """The struct, None for a tile."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,8 @@ if a varying value is assigned to it, or if an assignment stands under control (
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TypeVar
@@ -31,7 +33,7 @@ class Level(IntEnum):
 
 
 class Uniformity:
-    """The levels of everything in one kernel, for groups of `lanes` consecutive threads (a power of two, at most 32)."""
+    """The levels of everything in one kernel, for groups of `lanes` consecutive threads (a power of two)."""
 
     def __init__(self, kernel: nodes.Kernel, lanes: int = nodes.WARP_SIZE) -> None:
         self.kernel = kernel
@@ -110,7 +112,7 @@ class Uniformity:
             elif isinstance(op, nodes.Break | nodes.Continue):
                 changed |= self._jump(op, lambda c: isinstance(c, nodes.While | nodes.ForRange))
             elif isinstance(op, nodes.Leave):
-                changed |= self._jump(op, op.scope.__eq__)
+                changed |= self._jump(op, functools.partial(operator.is_, op.scope))
         return changed
 
     def _jump(self, op: nodes.Op, is_target: Callable[[nodes.Op], bool]) -> bool:
@@ -168,7 +170,9 @@ class Uniformity:
             case "thread_rank" | "lane_index":
                 return Level.BLOCK if self.kernel.threads == 1 else Level.LANE
             case "warp_index":
-                return Level.BLOCK if self.kernel.threads <= nodes.WARP_SIZE else Level.GROUP
+                if self.kernel.threads <= nodes.WARP_SIZE:
+                    return Level.BLOCK
+                return Level.GROUP if self.lanes <= nodes.WARP_SIZE else Level.LANE
             case _:
                 return Level.BLOCK
 

@@ -97,8 +97,17 @@ def _by_name(name: str) -> DType:
 
 
 if TYPE_CHECKING:
-    i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = int
-    f32 = f64 = float
+    # one by one: a chained assignment is no alias to a type checker
+    i8: TypeAlias = int
+    i16: TypeAlias = int
+    i32: TypeAlias = int
+    i64: TypeAlias = int
+    u8: TypeAlias = int
+    u16: TypeAlias = int
+    u32: TypeAlias = int
+    u64: TypeAlias = int
+    f32: TypeAlias = float
+    f64: TypeAlias = float
     DTypeLike: TypeAlias = type[float] | type[int] | type[bool] | DType
 else:
     i8, i16, i32, i64, u8, u16, u32, u64, f32, f64 = I8, I16, I32, I64, U8, U16, U32, U64, F32, F64

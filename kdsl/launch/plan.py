@@ -32,15 +32,12 @@ class Plan:
         self._views = launchable.views
         self._pack = struct.Struct(launchable.layout.format).pack_into
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
-        self._local = threading.local()
+        self._free = _Free()
 
     def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
         """Pack `values`, one per slot before the hidden ones, and launch `grid`, which has at least one block."""
-        local = self._local
-        try:
-            buffer: Buffer = local.buffer
-        except AttributeError:
-            buffer = local.buffer = Buffer(self._layout)
+        free = self._free.buffers
+        buffer = free.pop() if free else Buffer(self._layout)
         try:
             self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
         except (struct.error, OverflowError, TypeError):
@@ -48,6 +45,7 @@ class Plan:
             raise
         x, y, z = grid
         self._start(stream, x * y * z, buffer)
+        free.append(buffer)
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
@@ -112,7 +110,7 @@ class CudaPlan(Plan):
 
 
 class Buffer:
-    """Packed arguments, prepared once per thread and version."""
+    """Packed arguments, prepared once per thread and version of a kernel."""
 
     def __init__(self, layout: Layout) -> None:
         self.bytes = (ctypes.c_char * layout.size)()
@@ -122,6 +120,13 @@ class Buffer:
         self._pointers = (ctypes.c_void_p * len(layout.slots))(*(self.address + slot.offset for slot in layout.slots))
         self.pointers_address = ctypes.addressof(self._pointers)
         """Address of an array with the address of each argument."""
+
+
+class _Free(threading.local):
+    """Buffers of one thread that no launch is using. A second one is needed only if a signal handler launches while the thread waits."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
 
 
 class Plans(dict[tuple[Any, ...], Plan]):

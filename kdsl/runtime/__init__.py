@@ -1,1 +1,4 @@
-"""Devices, arrays, streams, the record of failed checks and the on-disk cache: what runs compiled kernels. Leaves out how arguments are checked (`kdsl.launch`)."""
+"""What runs compiled kernels: devices, arrays, streams, the record of failed checks, the on-disk cache.
+
+Leaves out how arguments are checked (`kdsl.launch`).
+"""

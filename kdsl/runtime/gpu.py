@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,7 @@ class CudaDevice(Device):
         self.default_stream = CudaStream(self)
         self.failures = self._open_record()
         exit.at_exit(self._last_failure)
+        os.register_at_fork(after_in_child=self._orphan)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.model})"
@@ -62,6 +64,25 @@ class CudaDevice(Device):
             if not cuda.usable():
                 cuda.start()  # raises, saying that a fork is the reason
             call("cuCtxSetCurrent", self._context)
+
+    def _orphan(self) -> None:
+        """A forked child cannot use the context: no address equals this one, so that `attach` looks closer."""
+        self._context_address = -1
+
+    def finalise(self, action: Callable[[], None]) -> None:
+        """Run `action`, which frees something, from a finaliser: it may interrupt anybody's code, so the thread's context stays as it was.
+
+        If the context is broken nothing is raised: the call that found out has raised, and nothing is left to free.
+        """
+        status, before = self._current()
+        try:
+            self.attach()
+            action()
+        except DeviceError:
+            return
+        finally:
+            if status == 0 and int(before) != self._context_address:
+                call("cuCtxSetCurrent", before)
 
     def _attribute(self, name: str) -> int:
         return int(call("cuDeviceGetAttribute", getattr(self._attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), self.handle))
@@ -213,10 +234,8 @@ class CudaMemory(Memory):
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
         if finalizing() or not usable():  # at the end the driver frees everything; a forked child does not own it
             return
-        try:
-            self.free()
-        except DeviceError:  # the context is broken: the call that found out has raised, and the memory is lost with the context
-            self.stream = None
+        assert isinstance(self.device, CudaDevice)
+        self.device.finalise(self.free)
 
 
 class CudaStream(Stream):
@@ -249,7 +268,8 @@ class CudaStream(Stream):
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
         if self.__dict__.get("handle") is not None and not finalizing() and usable():
-            _destroy(self.device, "cuStreamDestroy", self.handle)  # the driver keeps it until its work is done
+            handle = self.handle
+            self.device.finalise(lambda: call("cuStreamDestroy", handle))  # the driver keeps it until its work is done
 
 
 class CudaEvent(Event):
@@ -282,12 +302,5 @@ class CudaEvent(Event):
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
         if self.__dict__.get("handle") is not None and not finalizing() and usable():
-            _destroy(self.device, "cuEventDestroy", self.handle)
-
-
-def _destroy(device: CudaDevice, function: str, handle: Any) -> None:
-    try:
-        device.attach()
-        call(function, handle)
-    except DeviceError:  # the context is broken: the call that found out has raised, and nothing is left to destroy
-        return
+            handle = self.handle
+            self.device.finalise(lambda: call("cuEventDestroy", handle))

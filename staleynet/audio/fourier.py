@@ -65,10 +65,11 @@ class Fourier:
 
     def analyse(self, spectrum: kdsl.Array, signal: kdsl.Array, count: int) -> None:
         """The spectra of `count` windowed frames of `signal` (`samples(count)` samples), into `spectrum`, shape (count, 2 * bins)."""
-        frame(self._rows, signal, self._window, count=count, size=self.size, hop=self.hop)
+        rows = self._rows[: count * self.size]
+        frame(rows, signal, self._window, count=count, size=self.size, hop=self.hop)
         matmul(
             row_major(spectrum, 2 * self.bins),
-            row_major(self._rows, self.size),
+            row_major(rows, self.size),
             row_major(self._forward, 2 * self.bins),
             m=count,
             n=2 * self.bins,
@@ -79,12 +80,13 @@ class Fourier:
         """The signal whose windowed frames are nearest, in the sense of least squares, to those of `spectrum` (Griffin and Lim 1984)."""
         if self._inverse is None:
             self._inverse = self._device.array(inverse_dft_matrix(self.size).ravel())
+        rows = self._rows[: count * self.size]
         matmul(
-            row_major(self._rows, self.size),
+            row_major(rows, self.size),
             row_major(spectrum, 2 * self.bins),
             row_major(self._inverse, self.size),
             m=count,
             n=self.size,
             k=2 * self.bins,
         )
-        overlap_add(signal, self._rows, self._window, count=count, size=self.size, hop=self.hop)
+        overlap_add(signal, rows, self._window, count=count, size=self.size, hop=self.hop)

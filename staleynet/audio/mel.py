@@ -21,8 +21,8 @@ _CHUNK = 1024  # frames at a time: 13 MB of frames, spectra and power at 1024 sa
 class MelSettings:
     """How sound is described by mel bands.
 
-    The defaults are what neural vocoders use (Shen and others 2018 and since): at 22,050 Hz a frame of 1024 samples lasts 46 ms, long enough to tell
-    apart the notes of the bass, and three quarters of it overlap with the next one, which Griffin-Lim needs.
+    The defaults are those of widely used neural vocoders (Prenger et al. 2018, Kong et al. 2020): at 22,050 Hz a frame of 1024 samples lasts 46 ms, between
+    telling neighbouring notes apart and saying when they begin, and three quarters of it overlap with the next one, which Griffin-Lim needs.
     """
 
     sample_rate: int = 22050
@@ -124,16 +124,17 @@ class LogMel:
         padded[inside.start - first : inside.stop - first] = samples[inside]
         signal = self._signal[: len(padded)]
         signal.copy_from(padded)
-        self._fourier.analyse(self._spectrum, signal, count)
-        power_spectrum(self._power, self._spectrum, frames=count, bins=s.bins)
+        spectrum, power = self._spectrum[: count * 2 * s.bins], self._power[: count * s.bins]
+        mel = self._mel[: count * s.mels]
+        self._fourier.analyse(spectrum, signal, count)
+        power_spectrum(power, spectrum, frames=count, bins=s.bins)
         matmul(
-            row_major(self._mel, s.mels),
-            row_major(self._power, s.bins),
+            row_major(mel, s.mels),
+            row_major(power, s.bins),
             transposed(row_major(self._filters, s.bins)),
             m=count,
             n=s.mels,
             k=s.bins,
         )
-        mel = self._mel[: count * s.mels]
         log_compress(mel, mel, floor=s.floor)
         return mel.numpy().reshape(count, s.mels)

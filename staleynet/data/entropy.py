@@ -3,10 +3,10 @@
 Both figures are cross-entropies in nats per token: fitted on training tokens, measured on validation tokens. Both know a token's level (its position
 says it), so knowing that is not enough to beat them. The unigram knows how often each code of the level occurs; the bigram knows the token before as well.
 
-Counts are smoothed by a Dirichlet prior around the simpler distribution (MacKay and Peto 1995): p(w | h) = (n(h, w) + s q(w)) / (n(h) + s), where q is the
-uniform distribution over the level's codes for the unigram, and the unigram for the bigram. The strength s is chosen for each level on the last tenth
-of the training tokens, with counts from the rest, so that the bigram is no weaker than the data lets it be: where the token before tells nothing, s
-becomes large and leaves the unigram. The validation tokens choose nothing.
+The unigram's counts get half an observation of each code (Krichevsky and Trofimov 1981), the bigram's a Dirichlet prior around the unigram q (MacKay
+and Peto 1995): p(w | h) = (n(h, w) + s q(w)) / (n(h) + s). The strength s is chosen for each level on the last tenth of the training tokens, with
+counts from the rest, so that the bigram is no weaker than the data lets it be: where the token before tells nothing, s becomes large and leaves the
+unigram. The validation tokens choose nothing.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def _counts(streams: Streams, layout: Layout) -> NDArray[np.int64]:
 
 
 def _unigram(training: Streams, layout: Layout) -> NDArray[np.float64]:
-    """The probability of each token given its level, shape (vocabulary,); half an observation of each code is added (Krichevsky and Trofimov 1981)."""
+    """The probability of each token given its level, shape (vocabulary,)."""
     counts = np.zeros(layout.vocabulary, dtype=np.int64)
     for stream in training:
         if len(stream) and not (stream.min() >= 0 and stream.max() < layout.vocabulary):

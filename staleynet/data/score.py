@@ -1,6 +1,6 @@
 """What the demo recording plays: form, chords, motifs and drum patterns, as notes in beats. How it sounds is in `demo`.
 
-Twenty-five bars of four beats: an introduction of two, an eight-bar theme, its variation, a five-bar bridge, and the theme's end as a coda, so that there is
+Twenty-five bars of four beats: an introduction of two, an eight-bar theme, its variation, a five-bar bridge, and a coda of two, so that there is
 repetition for a model to learn and variation for it to be tested on.
 """
 

@@ -33,7 +33,7 @@ def causal_softmax(scores: SliceMut[f32], p: ScoreRows) -> None:
     largest = row_maximum(scores, first, seen, p.scale)
     total = f32(0)
     for column in range(lane_index(), seen, WARP_SIZE):
-        weight = exp(p.scale * scores[first + column] - largest)
+        weight: f32 = exp(p.scale * scores[first + column] - largest)
         total += weight
         set_element(scores, first + column, weight)  # each lane reads back only what it wrote itself
     inverse = 1.0 / warp_sum(total)

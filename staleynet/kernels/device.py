@@ -37,7 +37,7 @@ def row_maximum(x: Slice[f32], first: i64, count: i64, scale: f32) -> f32:
     largest = f32("-inf")
     for column in range(lane_index(), count, WARP_SIZE):
         largest = max(largest, scale * x[first + column])
-    return warp_max(largest)
+    return f32(warp_max(largest))
 
 
 @function
@@ -46,4 +46,4 @@ def row_exponentials(x: Slice[f32], first: i64, count: i64, scale: f32, largest:
     total = f32(0)
     for column in range(lane_index(), count, WARP_SIZE):
         total += exp(scale * x[first + column] - largest)
-    return warp_sum(total)
+    return f32(warp_sum(total))

@@ -5,6 +5,8 @@ part of a packed array, costs no copy. All three add along k in ascending order,
 same bits; what differs is how often a value is fetched. Left out: tensor cores, and splitting along k.
 """
 
+from typing import Any
+
 from kdsl import (
     Slice,
     SliceMut,
@@ -147,6 +149,45 @@ def matmul_tiled(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> 
         store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total, p.accumulate)
 
 
+@function
+def fetch(
+    into: Any, source: Slice[f32], first: i64, outer: i64, outers: u32, outer_stride: i64, k: i64, depth: u32, k_stride: i64, nothing: f32
+) -> None:
+    """Read this thread's share of a tile: elements (outer + 16 i, k) of an operand of `outers` rows (of A) or columns (of B) and a depth of
+    `depth`, and `nothing` where it has none.
+    """
+    for i in unroll(PER_THREAD):
+        place = outer + THREADS * i
+        into[i] = source[first + place * outer_stride + k * k_stride] if place < outers and k < depth else nothing
+
+
+@function
+def fetch_both(
+    a_next: Any,
+    b_next: Any,
+    a: Slice[f32],
+    b: Slice[f32],
+    p: Product,
+    a_first: i64,
+    b_first: i64,
+    row: i64,
+    column: i64,
+    step: i64,
+    a_along_k: bool,
+    b_along_k: bool,
+) -> None:
+    """Read this thread's share of the tiles of A and B that start at `row`, `column` and k = `step`."""
+    x, y = thread_idx.x, thread_idx.y
+    if a_along_k:
+        fetch(a_next, a, a_first, row + y, p.m, p.a_row, step + x, p.k, p.a_column, NOTHING)
+    else:
+        fetch(a_next, a, a_first, row + x, p.m, p.a_row, step + y, p.k, p.a_column, NOTHING)
+    if b_along_k:
+        fetch(b_next, b, b_first, column + y, p.n, p.b_column, step + x, p.k, p.b_row, 0.0)
+    else:
+        fetch(b_next, b, b_first, column + x, p.n, p.b_column, step + y, p.k, p.b_row, 0.0)
+
+
 @kernel(grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(TILE, TILE)), block=(THREADS, THREADS), requires=FITS)
 def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
     """A block per tile of 64 x 64 elements of C, 4 x 4 of them per thread (Volkov and Demmel 2008,
@@ -155,51 +196,38 @@ def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: P
 
     Thread (x, y) owns the rows y + 16 i and the columns x + 16 j, so that neighbouring threads read neighbouring words of a tile of B, and
     all threads of a row the same word of a tile of A. Neighbouring threads also read neighbouring words of global memory, whether an
-    operand is transposed or not: x runs along the smaller of its strides.
+    operand is transposed or not: x runs along the smaller of its strides. The next tiles are on their way to registers while the present
+    ones are multiplied.
     """
     a_tile = shared_array((TILE, DEPTH + PADDING), f32)
     b_tile = shared_array((DEPTH, TILE + PADDING), f32)
     total = local_array((PER_THREAD, PER_THREAD), f32)
     left = local_array(PER_THREAD, f32)
     right = local_array(PER_THREAD, f32)
+    a_next = local_array(PER_THREAD, f32)
+    b_next = local_array(PER_THREAD, f32)
     x, y = thread_idx.x, thread_idx.y
     tile = tile_index()
-    row_x, row_y = tile.row + x, tile.row + y
-    column_x, column_y = tile.column + x, tile.column + y
     a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
     b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
+    a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
+    b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
     for i in unroll(PER_THREAD):
         for j in unroll(PER_THREAD):
             total[i, j] = 0.0
+    fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, 0, a_along_k, b_along_k)
     for step in range(0, p.k, DEPTH):
-        if p.a_column <= p.a_row:  # the same for all threads: x along k
-            for i in unroll(PER_THREAD):
-                a_tile[y + THREADS * i, x] = (
-                    a[a_first + (row_y + THREADS * i) * p.a_row + (step + x) * p.a_column]
-                    if row_y + THREADS * i < p.m and step + x < p.k
-                    else NOTHING
-                )
-        else:  # x along the rows
-            for i in unroll(PER_THREAD):
-                a_tile[x + THREADS * i, y] = (
-                    a[a_first + (row_x + THREADS * i) * p.a_row + (step + y) * p.a_column]
-                    if row_x + THREADS * i < p.m and step + y < p.k
-                    else NOTHING
-                )
-        if p.b_column <= p.b_row:  # x along the columns
-            for j in unroll(PER_THREAD):
-                b_tile[y, x + THREADS * j] = (
-                    b[b_first + (step + y) * p.b_row + (column_x + THREADS * j) * p.b_column]
-                    if step + y < p.k and column_x + THREADS * j < p.n
-                    else 0.0
-                )
-        else:  # x along k
-            for j in unroll(PER_THREAD):
-                b_tile[x, y + THREADS * j] = (
-                    b[b_first + (step + x) * p.b_row + (column_y + THREADS * j) * p.b_column]
-                    if step + x < p.k and column_y + THREADS * j < p.n
-                    else 0.0
-                )
+        for i in unroll(PER_THREAD):
+            if a_along_k:
+                a_tile[y + THREADS * i, x] = a_next[i]
+            else:
+                a_tile[x + THREADS * i, y] = a_next[i]
+            if b_along_k:
+                b_tile[x, y + THREADS * i] = b_next[i]
+            else:
+                b_tile[y, x + THREADS * i] = b_next[i]
+        if step + DEPTH < p.k:
+            fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, step + DEPTH, a_along_k, b_along_k)
         sync_threads()
         for k in range(DEPTH):
             for i in unroll(PER_THREAD):
@@ -213,7 +241,7 @@ def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: P
     c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
     for i in unroll(PER_THREAD):
         for j in unroll(PER_THREAD):
-            row = row_y + THREADS * i
-            column = column_x + THREADS * j
+            row = tile.row + y + THREADS * i
+            column = tile.column + x + THREADS * j
             if row < p.m and column < p.n:
                 store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total[i, j], p.accumulate)

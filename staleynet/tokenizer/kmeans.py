@@ -46,7 +46,8 @@ class Codebook:
 
 def _squares(words: NDArray[np.float32]) -> NDArray[np.float32]:
     wide = words.astype(np.float64)
-    return np.einsum("ij,ij->i", wide, wide).astype(np.float32)
+    squares: NDArray[np.float32] = np.einsum("ij,ij->i", wide, wide).astype(np.float32)
+    return squares
 
 
 class Assignment:

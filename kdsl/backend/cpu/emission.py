@@ -215,8 +215,10 @@ class Emission:
 
     def _tamed(self, op: nodes.Binary, operands: list[Lanes], vectors: list[Any]) -> list[Any]:
         """Harmless operands in inactive lanes: the known ranges, on which the code for division and shifts relies, hold in active ones only."""
-        harmless = self.vectors.constant(op.type, 1 if op.op in ("floordiv", "mod") else 0)
-        return [v if isinstance(o, Uniform) else self.builder.select(self.mask, v, harmless) for o, v in zip(operands, vectors, strict=True)]
+        divides = op.op in ("floordiv", "mod")
+        harmless = self.vectors.constant(op.type, 1 if divides else 0)
+        kept = [isinstance(o, Uniform) or not (divides or o is operands[1]) for o in operands]
+        return [v if keep else self.builder.select(self.mask, v, harmless) for keep, v in zip(kept, vectors, strict=True)]
 
     def _compare(self, op: nodes.Compare) -> Lanes:
         left, right = self.value(op.left), self.value(op.right)

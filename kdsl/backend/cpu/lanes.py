@@ -90,7 +90,7 @@ class LaneArithmetic:
         self.builder = builder
         self.width = width
         self.iota = tuple(range(width))
-        self.compare_bits = 16 if narrow_compares and width == 32 else 32
+        self.compare_bits = 16 if narrow_compares and width >= 32 else 32
         """Width of the integers in which offsets are compared with a bound."""
 
     # ------------------------------------------------------------------------------------------------------------ to vectors
@@ -246,9 +246,26 @@ class LaneArithmetic:
             return self._against(op, difference.offsets, self.builder.neg(difference.base))
         if a.offsets is None:
             return None
-        return self._against(op, a.offsets, call_intrinsic(self.builder, "llvm.ssub.sat.i64", I64, b.scalar, a.base))
+        return self._against(op, a.offsets, self._distance(b.scalar, a.base, exact=right is not None and modest(right)))
 
-    def _against(self, op: str, offsets: tuple[int, ...], bound: Any) -> Lanes | None:
+    def _distance(self, bound: Any, base: Any, *, exact: bool) -> Any:
+        """bound - base; unless it is known to be exact, saturated, which compares with offsets alike."""
+        if constant_of(base) == 0:
+            return bound
+        return self.builder.sub(bound, base) if exact else call_intrinsic(self.builder, "llvm.ssub.sat.i64", I64, bound, base)
+
+    def below(self, a: Linear, extent: Any, index: nodes.ValueOp) -> Lanes | None:
+        """0 <= a < extent for an i64 of plain offsets and a length (at least 0 and less than 2 ** 62)."""
+        if a.offsets is None or a.base.type != I64:
+            return None
+        exact = modest(index)
+        under = self._against("lt", a.offsets, self._distance(extent, a.base, exact=exact))
+        if index.range is not None and index.range[0] >= 0:
+            return under
+        over = self._against("ge", a.offsets, self._distance(ir.Constant(I64, 0), a.base, exact=exact))
+        return Vector(self.builder.and_(under.vector, over.vector))
+
+    def _against(self, op: str, offsets: tuple[int, ...], bound: Any) -> Vector:
         """Compare offsets with a scalar bound, in narrow integers: beyond the offsets' own range one bound is like another."""
         low, high = min(offsets) - 1, max(offsets) + 1
         bits = self.compare_bits

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I32
+from kdsl.backend.cpu.lanes import BIT, I32, I64
 from kdsl.backend.llvm.module import call_intrinsic
 
 
@@ -76,11 +76,21 @@ class Masks:
         """i32: the first active lane of a mask that is not empty."""
         if mask is None:
             return ir.Constant(I32, 0)
+        b = self.builder
         bits = self.packed(mask)
-        wide = bits if self.width == 32 else self.builder.zext(bits, I32)
-        if self.width < 32:  # an empty mask gives the last lane, which exists
-            wide = self.builder.or_(wide, ir.Constant(I32, 1 << (self.width - 1)))
-        return call_intrinsic(self.builder, "llvm.cttz.i32", I32, wide, ir.Constant(BIT, 0))
+        parts: list[Any] = []  # of at most 64 bits, for which the intrinsic is known to be selectable
+        for place in range(0, self.width, 64):
+            part = b.lshr(bits, ir.Constant(self.bits, place)) if place else bits
+            parts.append(b.trunc(part, I64) if self.width > 64 else part if self.width == 64 else b.zext(part, I64))
+        # an empty mask gives the last lane, which exists
+        parts[-1] = b.or_(parts[-1], ir.Constant(I64, 1 << ((self.width - 1) % 64)))
+        found = ir.Constant(I64, 0)
+        for number, part in reversed(list(enumerate(parts))):
+            here = call_intrinsic(b, "llvm.cttz.i64", I64, part, ir.Constant(BIT, 1 if number == len(parts) - 1 else 0))
+            here = b.add(here, ir.Constant(I64, 64 * number)) if number else here
+            is_empty = b.icmp_unsigned("==", part, ir.Constant(I64, 0))
+            found = here if number == len(parts) - 1 else b.select(is_empty, found, here)
+        return b.trunc(found, I32)
 
     def lane(self, vector: Any, mask: Mask) -> Any:
         """The value of some active lane."""

@@ -132,8 +132,8 @@ class MemoryAccess:
         b = e.builder
         if isinstance(index, Uniform):
             return Uniform(b.icmp_unsigned("<", index.scalar, extent))
-        if isinstance(index, Linear) and op.range is not None and op.range[0] >= 0:
-            found = e.lanes.compare("lt", index, Uniform(extent), op, None)
+        if isinstance(index, Linear):
+            found = e.lanes.below(index, extent, op)
             if found is not None:
                 return found
         return Vector(b.icmp_unsigned("<", e.lanes.vector(index), e.lanes.splat(extent)))
@@ -239,16 +239,30 @@ class MemoryAccess:
         e = self.e
         memory = op.memory
         indices = [e.value(i) for i in op.indices]
-        index = self._index(memory, indices)
         kind = memory_type(memory.type)
 
-        def access(mask: Mask) -> Any:
-            return self._load(memory, kind, index, mask)
+        def load_at(places: list[Lanes]) -> Any:
+            index = self._index(memory, places)
 
-        loaded = self._check(op, indices, access) if op.checked else access(e.mask)
+            def access(mask: Mask) -> Any:
+                return self._load(memory, kind, index, mask)
+
+            return self._check(op, places, access) if op.checked else access(e.mask)
+
+        loaded = self._by_stride(memory, indices, load_at)
         if memory.type.is_bool:
             loaded = e.builder.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, None))
-        return Uniform(loaded) if isinstance(index, Uniform) else Vector(loaded)
+        return Vector(loaded) if isinstance(loaded.type, ir.VectorType) else Uniform(loaded)
+
+    def _by_stride(self, memory: nodes.Memory, indices: list[Lanes], access: Callable[[list[Lanes]], Any]) -> Any:
+        """Make an access to a view whose stride from lane to lane is a run-time value in two versions: for a stride of 1, and for others."""
+        index = indices[0]
+        if isinstance(memory, nodes.View) and isinstance(index, Linear):
+            stride = next((t for t in index.terms if t.coefficient is not None and t.offsets == self.e.lanes.iota), None)
+            if stride is not None:
+                near = self._unit(index, stride)
+                return self._either(stride.coefficient, lambda: access([near]), lambda: access(indices))
+        return access(indices)
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
         e = self.e
@@ -260,10 +274,6 @@ class MemoryAccess:
 
             return one() if e.guarded or mask is None else self._if_any(mask, one, ir.Constant(kind, None))
         if isinstance(index, Linear):
-            variable = next((t for t in index.terms if t.coefficient is not None and t.offsets == e.lanes.iota), None)
-            if variable is not None and not self._is_run(index, 0, e.width):
-                near = self._unit(index, variable)
-                return self._either(variable.coefficient, lambda: self._load(memory, kind, near, mask), lambda: self._gather(memory, kind, start, index, mask))
             pieces = self._pieces(memory, kind, start, index, mask)
             if pieces is not None:
                 return pieces
@@ -434,16 +444,20 @@ class MemoryAccess:
         """Emit a store."""
         e = self.e
         indices = [e.value(i) for i in op.indices]
-        index = self._index(op.memory, indices)
         value = self._in_memory(op.memory.type, e.value(op.value))
 
-        def access(mask: Mask) -> None:
-            self._store(op.memory, memory_type(op.memory.type), index, value, mask)
+        def store_at(places: list[Lanes]) -> None:
+            index = self._index(op.memory, places)
 
-        if op.checked:
-            self._check(op, indices, access)
-        else:
-            access(e.mask)
+            def access(mask: Mask) -> None:
+                self._store(op.memory, memory_type(op.memory.type), index, value, mask)
+
+            if op.checked:
+                self._check(op, places, access)
+            else:
+                access(e.mask)
+
+        self._by_stride(op.memory, indices, store_at)
 
     def _in_memory(self, of: DType, value: Lanes) -> Lanes:
         """A bool as a byte."""
@@ -472,15 +486,6 @@ class MemoryAccess:
             return
         vector = e.lanes.vector(value)
         if isinstance(index, Linear):
-            variable = next((t for t in index.terms if t.coefficient is not None and t.offsets == e.lanes.iota), None)
-            if variable is not None and not self._is_run(index, 0, e.width):
-                near = self._unit(index, variable)
-                self._either(
-                    variable.coefficient,
-                    lambda: self._store(memory, kind, near, Vector(vector), mask),
-                    lambda: self._scatter(memory, kind, start, index, vector, mask),
-                )
-                return
             length = self._run_length(index, mask, same=False)
             if length is not None:
                 self._store_runs(memory, kind, start, index, vector, mask, length)

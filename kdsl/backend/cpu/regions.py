@@ -102,11 +102,10 @@ class Regions:
         e = self.e
         b = e.builder
         outside = e.values
-        e.values = dict(outside)
         anyone = e.allocate(BIT, "anyone") if self.alive is not None and region.returns else None
         if anyone is not None:
             b.store(ir.Constant(BIT, 0), anyone)
-        head, end, after = e.append("group"), Merge(e, "endgroup"), e.append("endregion")
+        head, after = e.append("group"), e.append("endregion")
         before = b.block
         b.branch(head)
         b.position_at_end(head)
@@ -115,11 +114,14 @@ class Regions:
             group = b.phi(I64, "group")
             group.add_incoming(e.i64(0), before)
         self.at_block_level = False
-        self._at_group(group)
-        self._group(region, end, anyone)
+        copies = self._copies(region)
+        for copy in range(copies):
+            e.values = dict(outside)
+            self._at_group(group if copy == 0 else b.add(group, e.i64(copy)))
+            self._group(region, anyone)
         self.at_block_level = True
         if e.groups > 1:
-            following = b.add(group, e.i64(1))
+            following = b.add(group, e.i64(copies))
             group.add_incoming(following, b.block)
             b.cbranch(b.icmp_unsigned("<", following, e.i64(e.groups)), head, after)
         else:
@@ -135,10 +137,20 @@ class Regions:
             b.cbranch(b.load(anyone, typ=BIT), rest, self.block_end)
             b.position_at_end(rest)
 
-    def _group(self, region: Region, end: Merge, anyone: Any) -> None:
+    def _copies(self, region: Region) -> int:
+        """How many groups one trip of the loop over groups runs: several where what they load in common is then loaded once."""
+        import os
+        U = int(os.environ.get("UNROLL","1"))
+        while self.e.groups % U: U //= 2
+        if self.e.plan.has_barriers and not any(nodes.children(op) for op in region.ops) and len(region.ops) > 16:
+            return U
+        return 1
+
+    def _group(self, region: Region, anyone: Any) -> None:
         """Run the region for one group."""
         e = self.e
         b = e.builder
+        end = Merge(e, "endgroup")
         e.mask, e.dead, e.guarded = self._initial_mask(), False, True
         e.control.pending = [end]
         if self.alive is not None:  # groups without lanes go straight to the end, behind the stores of contexts

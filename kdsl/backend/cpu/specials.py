@@ -30,15 +30,23 @@ class Specials:
     def enter_block(self, number: Any) -> None:
         """Take the block with this linear number apart, by the extents of the grid."""
         b = self.e.builder
-        arguments = self.e.arguments
         self.block_number = number
-        used = {op.name for op in nodes.walk(self.e.kernel.body) if isinstance(op, nodes.Special)}
-        if used & {"block_idx.x", "block_idx.y", "block_idx.z"}:
-            # the launch fills the grid with blocks, so an extent is not 0 where a block runs; `or` keeps the division defined anyway
-            x = b.zext(b.select(b.icmp_signed("==", arguments["grid_x"], ir.Constant(I32, 0)), ir.Constant(I32, 1), arguments["grid_x"]), I64)
-            y = b.zext(b.select(b.icmp_signed("==", arguments["grid_y"], ir.Constant(I32, 0)), ir.Constant(I32, 1), arguments["grid_y"]), I64)
-            row = b.udiv(number, x)
+        zero = ir.Constant(I64, 0)
+        if self.e.kernel.grid_rank == 1:
+            self.block = {"block_idx.x": number, "block_idx.y": zero, "block_idx.z": zero}
+            return
+        x, y = (self._extent(f"grid_{axis}") for axis in "xy")
+        row = b.udiv(number, x)
+        if self.e.kernel.grid_rank == 2:
+            self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": row, "block_idx.z": zero}
+        else:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": b.urem(row, y), "block_idx.z": b.udiv(row, y)}
+
+    def _extent(self, name: str) -> Any:
+        # where a block runs no extent is 0; dividing by it must be defined all the same, since LLVM may divide before it looks
+        extent = self.e.arguments[name]
+        is_zero = self.e.builder.icmp_signed("==", extent, ir.Constant(I32, 0))
+        return self.e.builder.zext(self.e.builder.select(is_zero, ir.Constant(I32, 1), extent), I64)
 
     def leave_group(self) -> None:
         """Go back to block level, where only what the whole block shares has a meaning."""
@@ -58,9 +66,14 @@ class Specials:
         match name:
             case "thread_rank":
                 return Linear(self.first_thread, (Term(e.lanes.iota),), width if e.groups > 1 else 0)
+            case "lane_index" if width > nodes.WARP_SIZE:
+                return self._constant([lane % nodes.WARP_SIZE for lane in range(width)])
             case "lane_index":
                 first = e.i64(0) if width == nodes.WARP_SIZE else b.and_(self.first_thread, e.i64(nodes.WARP_SIZE - 1))
                 return Linear(first, (Term(e.lanes.iota),), 0 if width == nodes.WARP_SIZE or e.groups == 1 else width)
+            case "warp_index" if width > nodes.WARP_SIZE:
+                warps = tuple(lane // nodes.WARP_SIZE for lane in range(width))
+                return Linear(b.lshr(self.first_thread, e.i64(5)), (Term(warps),), width // nodes.WARP_SIZE if e.groups > 1 else 0)
             case "warp_index":
                 return Uniform(b.lshr(self.first_thread, e.i64(5)))
             case _:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import call_intrinsic, mangled, value_type
@@ -154,6 +155,9 @@ class Arithmetic:
         """Quotient towards minus infinity, and remainder; only the one that is used survives optimisation."""
         b, of = self.builder, op.type
         low, high = _bounds(op.right)
+        if low == high and low > 0 and low & (low - 1) == 0:  # by a power of two: shifting and masking floor for every sign
+            shift = self.constant(of, low.bit_length() - 1)
+            return (b.ashr if of.is_signed else b.lshr)(x, shift), b.and_(x, self.constant(of, low - 1))
         zero, one = self.constant(of, 0), self.constant(of, 1)
         may_be_zero, may_be_minus_one = low <= 0 <= high, low <= -1 <= high
         safe, is_zero, is_minus_one = y, None, None
@@ -211,6 +215,8 @@ class Arithmetic:
         if source.is_float:
             if target.is_float:
                 return b.fpext(x, kind) if target.bits > source.bits else b.fptrunc(x, kind)
+            if self.width is not None:
+                return self._saturate(source, target, x)
             name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{mangled(kind)}.{mangled(x.type)}"
             return call_intrinsic(b, name, kind, x)
         if target.is_float:
@@ -220,3 +226,19 @@ class Arithmetic:
         if target.bits == source.bits:
             return x
         return (b.sext if source.is_signed else b.zext)(x, kind)
+
+    def _saturate(self, source: DType, target: DType, x: Any) -> Any:
+        """Float to integer for vectors: `llvm.fptosi.sat` is right there too, but x86 does it lane by lane."""
+        b, kind = self.builder, value_type(target, self.width)
+        bound = 2.0 ** (target.bits - target.is_signed)  # the first number too large
+        is_exact = target.maximum.bit_length() <= source.mantissa_bits
+        highest = target.maximum if is_exact else float(np.nextafter(source.numpy.type(bound), source.numpy.type(0)))
+        low, high = self.constant(source, target.minimum), self.constant(source, highest)
+        limited = b.select(b.fcmp_ordered(">", x, low), x, low)  # a NaN becomes the lowest number
+        limited = b.select(b.fcmp_ordered("<", limited, high), limited, high)
+        result = b.fptosi(limited, kind) if target.is_signed else b.fptoui(limited, kind)
+        if not is_exact:
+            result = b.select(b.fcmp_ordered(">=", x, self.constant(source, bound)), self.constant(target, target.maximum), result)
+        if target.is_signed:
+            result = b.select(b.fcmp_unordered("uno", x, x), self.constant(target, 0), result)
+        return result

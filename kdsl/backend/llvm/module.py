@@ -29,6 +29,7 @@ ALLOWED: Final = re.compile(
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync
     | nvvm\.membar\.(cta|gl|sys)
+    | nvvm\.f2(i|ui)\.rz
     )""",
     re.VERBOSE,
 )

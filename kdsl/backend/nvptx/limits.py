@@ -13,7 +13,7 @@ SHARED_BYTES: Final = 48 * 1024
 """Shared memory that a block can declare statically (CUDA programming guide, "Technical Specifications per Compute Capability")."""
 LOCAL_BYTES: Final = 512 * 1024
 """Local memory of a thread (same table)."""
-OPERATIONS: Final = 50_000
+OPERATIONS: Final = 30_000
 """Operations of a kernel after unrolling and expansion; the time that LLVM takes grows faster than their number."""
 
 

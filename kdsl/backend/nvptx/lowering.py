@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import intrinsic, value_type
+from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
 from kdsl.backend.nvptx.failure import Failures
@@ -51,7 +51,7 @@ class Lowering:
         self._builder = ir.IRBuilder(body)
         self._lines = lines.of(kernel, function)
         self._prologue.debug_metadata = self._lines.at(kernel.location)
-        self._arithmetic = Arithmetic(self._builder)
+        self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
         self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures)
         self._absent = with_absent_lanes(kernel)

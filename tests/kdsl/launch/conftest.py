@@ -38,7 +38,9 @@ class PythonCode:
 class FakeKernel:
     """A kernel with its launcher, and a log of what ran: `runs` holds the arguments and the blocks of each call of the code."""
 
-    def __init__(self, name: str, parameters: dict[str, Any], written: dict[str, str | None], read: dict[str, str | None], **options: Any) -> None:
+    def __init__(
+        self, name: str, parameters: dict[str, Any], written: dict[str, str | None], read: dict[str, str | None], **options: Any
+    ) -> None:
         """`parameters` by name; `written` and `read` give the witness for the views that the kernel would write or read."""
         keyword_only = options.pop("keyword_only", ())
         defaults = options.pop("defaults", {})
@@ -61,6 +63,7 @@ class FakeKernel:
         )
         self.written, self.read = written, read
         self.runs: list[tuple[dict[str, Any], int, int]] = []
+        self.body: Callable[[dict[str, Any], int, int], None] = lambda *run: self.runs.append(run)
         self.compiled: list[Specialisation] = []
         self.launcher = Launcher(self.declaration, self.specialise)
 
@@ -89,7 +92,7 @@ class FakeKernel:
         sites = [nodes.Site("store", "y", nodes.Location("fake.py", 7, 4, 7, 9), None)]
         kernel = nodes.Kernel(self.declaration.name, ir, [], [], self.declaration.block_dim, sites, nodes.Block(), place)
         layout = abi.layout(kernel)
-        code = PythonCode(layout, lambda arguments, first, end: self.runs.append((arguments, first, end)))
+        code = PythonCode(layout, lambda arguments, first, end: self.body(arguments, first, end))
         views = {v.name: v for v in ir if isinstance(v, nodes.View)}
 
         class Launchable:

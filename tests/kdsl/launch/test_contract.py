@@ -12,8 +12,21 @@ from hypothesis import strategies as st
 from kdsl.errors import ContractError, LaunchError
 from kdsl.launch.contract import Names, extent, quotient, relations, size
 
-NAMES = Names({"y": "y_length", "x": "x_length"}, {"n": "n", "p.rows": "p_rows", "p.start": "p_start"}, {"a": "a float (f32)", "p.rate": "a float (f32)"})
-VALUES: dict[str, Any] = {"y_length": 4, "x_length": 10, "n": -7, "p_rows": 3, "p_start": 7, "extent": extent, "quotient": quotient, "KERNEL": "k"}
+NAMES = Names(
+    {"y": "y_length", "x": "x_length"},
+    {"n": "n", "p.rows": "p_rows", "p.start": "p_start"},
+    {"a": "a float (f32)", "p.rate": "a float (f32)"},
+)
+VALUES: dict[str, Any] = {
+    "y_length": 4,
+    "x_length": 10,
+    "n": -7,
+    "p_rows": 3,
+    "p_start": 7,
+    "extent": extent,
+    "quotient": quotient,
+    "KERNEL": "k",
+}
 
 
 def holds(text: str, **values: Any) -> bool:
@@ -37,7 +50,9 @@ def test_a_true_relation(text: str) -> None:
     assert holds(text)
 
 
-@pytest.mark.parametrize("text", ["len(x) < len(y)", "0 < p.rows < 3", "n < 0 and p.rows == 4", "n > 0 or p.rows == 4", "extent((3, 4)) == 12"])
+@pytest.mark.parametrize(
+    "text", ["len(x) < len(y)", "0 < p.rows < 3", "n < 0 and p.rows == 4", "n > 0 or p.rows == 4", "extent((3, 4)) == 12"]
+)
 def test_a_false_relation(text: str) -> None:
     assert not holds(text)
 
@@ -115,7 +130,9 @@ def test_an_error_points_at_its_place(text: str, message: str, marked: str) -> N
     assert caret == " " * (4 + text.rindex(marked)) + "^" * len(marked)
 
 
-@pytest.mark.parametrize("text", ["", "len(x) >", "n >> ", "(", "x = 1", "n > 1\0", "(" * 1000 + "1" + ")" * 1000, "n" * 5000, "-" * 4000 + "1 > 0"])
+@pytest.mark.parametrize(
+    "text", ["", "len(x) >", "n >> ", "(", "x = 1", "n > 1\0", "(" * 1000 + "1" + ")" * 1000, "n" * 5000, "-" * 4000 + "1 > 0"]
+)
 def test_what_cannot_be_read(text: str) -> None:
     with pytest.raises(ContractError, match=r"requires\[0\] of kernel k"):
         relations(text, NAMES, "requires[0] of kernel k")

@@ -30,7 +30,14 @@ class Matrix:
 
 @pytest.mark.parametrize(
     ("block", "extents"),
-    [(1, (1, 1, 1)), (1024, (1024, 1, 1)), ((16, 16), (16, 16, 1)), ((1, 1, 64), (1, 1, 64)), (np.int64(48), (48, 1, 1)), ([8, 4, 2], (8, 4, 2))],
+    [
+        (1, (1, 1, 1)),
+        (1024, (1024, 1, 1)),
+        ((16, 16), (16, 16, 1)),
+        ((1, 1, 64), (1, 1, 64)),
+        (np.int64(48), (48, 1, 1)),
+        ([8, 4, 2], (8, 4, 2)),
+    ],
 )
 def test_blocks(block: Any, extents: tuple[int, int, int]) -> None:
     assert check_block(block) == extents

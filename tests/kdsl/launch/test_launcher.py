@@ -18,11 +18,12 @@ from kdsl.errors import ArgumentError, LaunchError
 from kdsl.lang.geometry import elements
 from kdsl.lang.structs import struct
 from kdsl.lang.types import BOOL, F32, F64, I32, f32, f64, i8, i32, i64, u8, u32, u64
-from kdsl.lang.views import Const, DisjointSlice, Slice, SliceMut
+from kdsl.lang.views import Const, DisjointSlice, Slice, SliceMut, ViewAnnotation
 from kdsl.launch.generate import launcher_source
 from kdsl.runtime.device import device
 
 T = TypeVar("T", f32, f64, i32)
+VIEWS_OF_T: dict[str, Any] = {"y": ViewAnnotation("SliceMut", T), "x": ViewAnnotation("Slice", T)}
 CPU = device("cpu")
 
 
@@ -63,7 +64,14 @@ def test_arguments_are_packed_in_order(copy: Any) -> None:
     y, x = zeros(4), zeros(10)
     copy(y, p=window(6), x=x)
     got = copy.arguments
-    assert [got[k] for k in ("y.address", "y.length", "x.address", "x.length", "p.start", "p.scale")] == [y.address, 4, x.address, 10, 6, 1.0]
+    assert [got[k] for k in ("y.address", "y.length", "x.address", "x.length", "p.start", "p.scale")] == [
+        y.address,
+        4,
+        x.address,
+        10,
+        6,
+        1.0,
+    ]
     assert (got["claim"], got["record"]) == (CPU.failures.claim, CPU.failures.record)
     assert (got["grid_x"], got["grid_y"], got["grid_z"]) == (1, 1, 1)
 
@@ -86,7 +94,12 @@ def test_wrong_element_type(copy: Any) -> None:
 
 @pytest.mark.parametrize(
     ("argument", "words"),
-    [(np.zeros(10, np.float32), "a NumPy array of float32; copy it to a device first: device.array"), (None, r"None \(NoneType\)"), ([1.0], "list"), (3, "int")],
+    [
+        (np.zeros(10, np.float32), "a NumPy array of float32; copy it to a device first: device.array"),
+        (None, r"None \(NoneType\)"),
+        ([1.0], "list"),
+        (3, "int"),
+    ],
 )
 def test_what_is_no_array(copy: Any, argument: Any, words: str) -> None:
     with pytest.raises(TypeError, match=f"copy_window: parameter x .*{words}") as caught:
@@ -122,7 +135,8 @@ def test_the_number_of_arguments(copy: Any, arguments: Any, keywords: Any, words
     [
         (i32, 2**31 - 1, 2**31 - 1), (i32, np.int64(-5), -5), (i32, True, 1), (u8, np.uint64(255), 255), (u64, 2**64 - 1, 2**64 - 1), (i8, np.bool_(True), 1),
         (f32, 3, 3.0), (f32, np.float64(0.5), 0.5), (f32, np.float32(0.1), float(np.float32(0.1))), (f32, True, 1.0), (f32, np.int32(7), 7.0),
-        (f32, math.inf, math.inf), (f32, -math.inf, -math.inf), (f64, 1e300, 1e300), (f32, 2**24 + 1, 2.0**24), (f32, 3.4028235e38, float(np.float32(3.4028235e38))),
+        (f32, math.inf, math.inf), (f32, -math.inf, -math.inf), (f64, 1e300, 1e300), (f32, 2**24 + 1, 2.0**24),
+        (f32, 3.4028235e38, float(np.float32(3.4028235e38))),
         (f32, -0.0, -0.0), (BOOL, True, True), (BOOL, np.bool_(False), False),
     ],
 )  # fmt: skip
@@ -140,7 +154,18 @@ def test_nan_is_a_number(fake: Any) -> None:
 
 @pytest.mark.parametrize(
     ("of", "value"),
-    [(i32, 2**31), (i32, -(2**31) - 1), (u32, -1), (u8, 256), (u64, 2**64), (i64, 2**63), (f32, 1e39), (f32, 3.4028236e38), (f32, 10**40), (f64, 10**400)],
+    [
+        (i32, 2**31),
+        (i32, -(2**31) - 1),
+        (u32, -1),
+        (u8, 256),
+        (u64, 2**64),
+        (i64, 2**63),
+        (f32, 1e39),
+        (f32, 3.4028236e38),
+        (f32, 10**40),
+        (f64, 10**400),
+    ],
 )
 def test_numbers_that_do_not_fit(fake: Any, of: Any, value: Any) -> None:
     kernel = fake("k", {"a": of})
@@ -152,7 +177,19 @@ def test_numbers_that_do_not_fit(fake: Any, of: Any, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("of", "value"),
-    [(i32, 1.0), (i32, np.float32(1)), (i32, "1"), (i32, None), (f32, "1"), (f32, None), (f32, 1j), (BOOL, 1), (BOOL, 1.0), (f32, np.zeros(1)), (i32, np.zeros(1))],
+    [
+        (i32, 1.0),
+        (i32, np.float32(1)),
+        (i32, "1"),
+        (i32, None),
+        (f32, "1"),
+        (f32, None),
+        (f32, 1j),
+        (BOOL, 1),
+        (BOOL, 1.0),
+        (f32, np.zeros(1)),
+        (i32, np.zeros(1)),
+    ],
 )
 def test_numbers_of_the_wrong_kind(fake: Any, of: Any, value: Any) -> None:
     kernel = fake("k", {"a": of})
@@ -178,14 +215,16 @@ def test_a_struct_that_was_tampered_with(copy: Any) -> None:
 
 
 def test_type_variables_decide_the_version(fake: Any) -> None:
-    kernel = fake("k", {"y": SliceMut[T], "x": Slice[T], "a": T}, grid=elements("y"))
+    kernel = fake("k", {**VIEWS_OF_T, "a": T}, grid=elements("y"))
     for of in (f32, f64, i32, f32):
         kernel(zeros(3, of), zeros(3, of), 2)
     assert [wanted.types for wanted in kernel.compiled] == [{T: F32}, {T: F64}, {T: I32}]
     assert all(wanted.device is CPU for wanted in kernel.compiled)
-    with pytest.raises(ArgumentError, match="k: parameters y and x have the same element type T; the arguments have f32 .*f64"):
+    with pytest.raises(ArgumentError, match=r"k: parameters y and x have the same element type T; the arguments have f32 .*f64"):
         kernel(zeros(3), zeros(3, f64), 1)
-    with pytest.raises(ArgumentError, match="k: parameter y has elements of T, which is one of f32, f64, i32; the argument has elements of u8"):
+    with pytest.raises(
+        ArgumentError, match="k: parameter y has elements of T, which is one of f32, f64, i32; the argument has elements of u8"
+    ):
         kernel(zeros(3, u8), zeros(3, u8), 1)
     with pytest.raises(ArgumentError, match="k: parameter a is of type i32"):
         kernel(zeros(3, i32), zeros(3, i32), 1.5)
@@ -193,7 +232,14 @@ def test_type_variables_decide_the_version(fake: Any) -> None:
 
 def test_constants_decide_the_version(fake: Any) -> None:
     kernel = fake("k", {"n": Const[int], "a": Const[float], "b": Const[bool]}, keyword_only=("n", "a", "b"), defaults={"b": True, "n": 1})
-    for n, a, b in [(1, 0.0, True), (np.int8(1), -0.0, True), (1, 0, True), (2, math.nan, False), (2, math.nan, False), (2**64 - 1, math.inf, False)]:
+    for n, a, b in [
+        (1, 0.0, True),
+        (np.int8(1), -0.0, True),
+        (1, 0, True),
+        (2, math.nan, False),
+        (2, math.nan, False),
+        (2**64 - 1, math.inf, False),
+    ]:
         kernel(n=n, a=a, b=b)
     found = [tuple(wanted.constants.values()) for wanted in kernel.compiled]
     assert repr(found) == repr([(1, 0.0, True), (1, -0.0, True), (2, math.nan, False), (2**64 - 1, math.inf, False)])
@@ -205,7 +251,7 @@ def test_constants_decide_the_version(fake: Any) -> None:
 
 
 def test_threads_compile_each_version_once(fake: Any) -> None:
-    kernel = fake("k", {"y": SliceMut[T], "x": Slice[T]}, grid=elements("y"))
+    kernel = fake("k", VIEWS_OF_T, grid=elements("y"))
     arrays = [(zeros(3, of), zeros(3, of)) for of in (f32, f64, i32)]
     start, failures = threading.Barrier(8), []
 
@@ -323,7 +369,13 @@ def test_without_arrays_the_default_device_runs(fake: Any, monkeypatch: pytest.M
 def test_documentation_and_signature(copy: Any) -> None:
     function = copy.launcher.function
     text = inspect.getdoc(function) or ""
-    for words in ('A """quoted""" part, a backslash \\, {braces}, {% a tag %}"', "First element.", "of two lines.", "`p.start + len(y) <= len(x)`", "Part of an array."):
+    for words in (
+        'A """quoted""" part, a backslash \\, {braces}, {% a tag %}"',
+        "First element.",
+        "of two lines.",
+        "`p.start + len(y) <= len(x)`",
+        "Part of an array.",
+    ):
         assert words in text
     assert [*inspect.signature(function).parameters] == ["y", "x", "p", "stream"]
     assert function.__module__ == "tests"
@@ -339,7 +391,23 @@ def test_tracebacks_show_the_launcher(copy: Any) -> None:
 
 
 def test_names_of_parameters_do_not_disturb(fake: Any) -> None:
-    names = ["stream", "device", "plan", "plans", "refuse", "grid", "blocks_x", "KERNEL", "extent", "Array", "Plans", "scalar", "F32", "y_length", "len"]
+    names = [
+        "stream",
+        "device",
+        "plan",
+        "plans",
+        "refuse",
+        "grid",
+        "blocks_x",
+        "KERNEL",
+        "extent",
+        "Array",
+        "Plans",
+        "scalar",
+        "F32",
+        "y_length",
+        "len",
+    ]
     parameters: dict[str, Any] = {"y": DisjointSlice[f32], **dict.fromkeys(names, i32), "constant": Const[int]}
     relations = ("extent((stream, device)) >= 0", "len(y) // plan > 0", "len == 15", "y_length == 14")
     kernel = fake("scalar", parameters, grid=elements("y"), requires=relations)
@@ -361,13 +429,30 @@ def test_unicode_names(fake: Any) -> None:
 
 def test_the_source_is_formatted_and_clean(copy: Any, fake: Any, tmp_path: Path) -> None:
     pytest.importorskip("ruff")
-    every = fake("every", {"y": DisjointSlice[T], "x": Slice[T], "p": Window, "a": f32, "n": i32, "e": Const[float]}, grid=elements("y"))
+    every = fake("every", {**VIEWS_OF_T, "p": Window, "a": f32, "n": i32, "e": Const[float]}, grid=elements("y"))
     for number, kernel in enumerate((copy, every)):
         (tmp_path / f"launcher{number}.py").write_text(launcher_source(kernel.declaration))
     for command in (["format", "--check"], ["check", "--select", "E,F,I,W", "--ignore", "F821,E501"]):
         ruff = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--isolated", "--line-length", "140", str(tmp_path)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "ruff", *command, "--isolated", "--line-length", "140", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ruff.returncode == 0, ruff.stdout + ruff.stderr
 
 
+def test_a_signal_handler_may_launch_while_a_launch_waits(fake: Any) -> None:
+    kernel = fake("k", {"n": i32}, grid=2)
+    log: list[int] = []
+
+    def body(arguments: dict[str, Any], first: int, end: int) -> None:
+        if arguments["n"] == 1:
+            kernel(2)  # as a handler would
+        log.append(arguments["n"])
+
+    kernel.body = body
+    kernel(1)
+    kernel(3)
+    assert log.count(1) == log.count(3) >= 1
+    assert set(log) == {1, 2, 3}

@@ -10,6 +10,7 @@ from cpu_builder import Builder, Value
 from cpu_reference import Interpreter
 from cpu_run import Runner
 
+from kdsl.backend.cpu import HostCpu
 from kdsl.ir import nodes
 from kdsl.lang.types import I32, I64
 
@@ -209,14 +210,14 @@ class Generator:
             k.set(goal, k.exchange(name, value))
 
 
-def compare(generator: Generator) -> None:
+def compare(generator: Generator, host: HostCpu | None = None, optimise: int = 3) -> None:
     kernel = generator.k.kernel
     blocks, n = 3, 50
     threads = blocks * kernel.threads
     data = np.random.default_rng(len(kernel.variables)).integers(-20, 60, threads).astype(np.int32)
     expected, found = (np.full(threads * 7, -7, np.int64) for _ in range(2))
     Interpreter(kernel)(blocks, out=expected, data=data, n=min(n, threads))
-    run = Runner(kernel)
+    run = Runner(kernel, host, optimise)
     run(blocks, out=found, data=data, n=min(n, threads))
     np.testing.assert_array_equal(found, expected)
 
@@ -233,4 +234,10 @@ def test_barriers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_exchanges(seed: int) -> None:
-    compare(Generator(2000 + seed, exchanges=True))
+    compare(Generator(2000 + seed, exchanges=True, barriers=seed % 2 == 1))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.skipif(not HostCpu.detect().is_x86, reason="x86-64-v3 runs on x86-64 only")
+def test_narrow_vectors(seed: int) -> None:
+    compare(Generator(3000 + seed, barriers=True, exchanges=seed % 3 == 0), HostCpu("x86-64-v3"))

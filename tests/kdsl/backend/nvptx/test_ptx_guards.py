@@ -1,6 +1,7 @@
 """Nothing may end the process: what LLVM would abort on, or silently miscompile, is an exception or right code. All in this process, on purpose."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from kdsl.backend.llvm.module import CodeGenerationError, intrinsic, parse
 from kdsl.backend.nvptx import LimitError, TargetError, compile_ptx
 from kdsl.backend.nvptx.compile import _verify
 from kdsl.backend.nvptx.symbols import symbol
-from kdsl.lang.types import F32, F64, I32
+from kdsl.ir import nodes
+from kdsl.lang.types import BOOL, F32, F64, I32, I64, U8
 from kdsl.testing.ptx import assemble
 
 LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+")
@@ -139,7 +141,7 @@ def test_too_many_arguments_are_told(build: Any) -> None:
 def test_too_many_operations_are_told_before_llvm_takes_minutes(build: Any) -> None:
     b = build()
     y, t = b.view("y"), b.thread()
-    for _ in range(60_000):
+    for _ in range(31_000):
         t = b.binary("add", t, t)
     b.store(y, t, b.constant(1.0, F32))
     with pytest.raises(LimitError, match="unroll less"):
@@ -154,3 +156,46 @@ def test_the_smallest_integer_by_minus_one_keeps_the_store(build: Any, op: str, 
     b.store(y, b.thread(), b.binary(op, b.constant(of.minimum, of), b.constant(-1, of)))
     expected = of.minimum if op == "floordiv" else 0
     assert re.search(rf"st\.global\.b32 \t?\[%rd\d+\], {expected};", b.ptx())
+
+
+def test_not_equal_is_true_for_nan(build: Any, check: Any) -> None:
+    """`x != x` is the test for NaN; LLVM's ordered comparison would be false for all x.
+    CHECK: setp.{{nan|neu}}.f32
+    CHECK: st.global.b8
+    """
+    b = build()
+    y, x, t = b.view("y", BOOL), b.view("x", kind="Slice"), b.thread()
+    value = b.load(x, t)
+    b.store(y, t, b.compare("ne", value, value))
+    check(b.ptx())
+
+
+def test_a_byte_as_index_is_not_negative(build: Any, check: Any) -> None:
+    """
+    CHECK: ld.global.nc.b8 %r[[I:[a-z]*[0-9]+]]
+    CHECK-NOT: cvt.s
+    CHECK: ld.global.nc.b32
+    """
+    b = build()
+    y, i, x, t = b.view("y"), b.view("i", U8, "Slice"), b.view("x", kind="Slice"), b.thread()
+    b.store(y, t, b.load(x, b.add(nodes.Cast, type=I64, operand=b.load(i, t))))
+    check(b.ptx())
+
+
+def test_subnormals_are_kept(build: Any) -> None:
+    b = build()
+    y, t = b.view("y"), b.thread()
+    x = b.load(y, t)
+    b.store(y, t, b.binary("div", b.binary("mul", x, x), b.add(nodes.Unary, type=F32, op="sqrt", operand=x)))
+    assert ".ftz" not in b.ptx()
+
+
+def test_kernels_compile_in_many_threads_at_once(build: Any) -> None:
+    def compile_one(number: int) -> str:
+        b = build(f"k{number % 4}")
+        b.store(b.view("y"), b.thread(), b.constant(float(number % 4), F32), checked=True)
+        return b.ptx(("sm_80", "sm_90")[number % 2])  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(compile_one, range(32)))
+    assert len(set(texts)) == 4

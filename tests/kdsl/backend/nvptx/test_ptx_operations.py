@@ -218,3 +218,29 @@ def test_an_unsigned_byte_converts_to_a_positive_float(build: Any, check: Any) -
     y, x, t = b.view("y"), b.view("x", U8, "Slice"), b.thread()
     b.store(y, t, b.add(nodes.Cast, type=F32, operand=b.load(x, t)))
     check(b.ptx())
+
+
+def test_an_f32_becomes_a_32_bit_integer_in_one_instruction(build: Any, check: Any) -> None:
+    """
+    CHECK: ld.global.b32 %r[[X:[0-9]+]]
+    CHECK-NOT: setp
+    CHECK: cvt.rzi.s32.f32 %r[[I:[0-9]+]], %r[[X]];
+    CHECK-NOT: selp
+    CHECK: cvt.rn.f32.s32
+    """
+    b = build()
+    y, t = b.view("y"), b.thread()
+    whole = b.add(nodes.Cast, type=I32, operand=b.load(y, t))
+    b.store(y, t, b.add(nodes.Cast, type=F32, operand=whole))
+    check(b.ptx())
+
+
+def test_to_64_bits_not_a_number_is_selected_away(build: Any, check: Any) -> None:
+    """
+    CHECK: setp.nan.f32
+    CHECK: selp.b64 {{.*}}, 0,
+    """
+    b = build()
+    y, x, t = b.view("y", I64), b.view("x"), b.thread()
+    b.store(y, t, b.add(nodes.Cast, type=I64, operand=b.load(x, t)))
+    check(b.ptx())

@@ -1,0 +1,26 @@
+"""A function whose source is nowhere to be found is refused with the way out."""
+
+import pytest
+from refusal import refused
+
+import kdsl
+from kdsl import SliceMut, f32, kernel
+
+
+def test_exec() -> None:
+    with pytest.raises(kdsl.KernelError) as caught:
+        exec(
+            "@kernel(grid=1)\ndef wrong(y: SliceMut[f32]) -> None:\n    y[0] = 1.0\n", {"kernel": kernel, "SliceMut": SliceMut, "f32": f32}
+        )
+    assert "`wrong`" in str(caught.value)
+    assert "<string>:1" in str(caught.value)
+    assert "linecache.cache" in caught.value.hint
+
+
+def test_lambda() -> None:
+    refused(lambda: kernel(grid=1)(lambda y: None), "lambda", at=" ", hint="def")
+
+
+def test_not_a_function() -> None:
+    with pytest.raises(TypeError, match="plain Python functions"):
+        kernel(grid=1)(print)

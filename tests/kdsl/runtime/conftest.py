@@ -1,0 +1,241 @@
+"""A stand-in for the CUDA driver, so that the GPU's code runs where there is no GPU: memory is the host's, streams are lists of what waits for what.
+
+Its functions take exactly the arguments of cuda-python's (checked against its signatures); enumerations are cuda-python's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kdsl.runtime import cuda, device
+
+HANDLES = itertools.count(1000)
+
+
+class FakeDriver:
+    """The functions of `cuda.bindings.driver` that the runtime calls. `log` holds the names and arguments of all calls but the context's."""
+
+    current = threading.local()  # of all of them: pytest keeps the objects of a test into the next one
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.log: list[tuple[str, tuple[Any, ...]]] = []
+        self.current.context = 0
+        self.memory: dict[int, Any] = {}
+        self.streams: dict[int, set[int]] = {}
+        self.events: dict[int, int] = {}
+        self.fail: dict[str, int] = {}
+        self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
+        self.limit = 1 << 30
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        if not name.startswith("cu") or isinstance(found, type):
+            return found
+        signature = re.match(r"\w+\((.*)\)", (found.__doc__ or "").split("\n")[0])
+        wanted = len([part for part in re.sub(r"\[[^]]*\]", "", signature.group(1)).split(",") if part.strip()]) if signature else 0
+        body = getattr(type(self), f"do_{name}")
+
+        def function(*arguments: Any) -> tuple[Any, ...]:
+            assert len(arguments) == wanted, f"{name} takes {wanted} arguments, not {len(arguments)}"
+            if not name.startswith(("cuCtxGet", "cuCtxSet", "cuGetError")):
+                self.log.append((name, arguments))
+            status = self._real.CUresult(self.fail.get(name, 0))
+            results = body(self, *arguments) if status == 0 else None
+            if isinstance(results, int) and name.startswith(("cuMemAlloc",)) and results < 0:
+                return self._real.CUresult.CUDA_ERROR_OUT_OF_MEMORY, self._real.CUdeviceptr(0)
+            return (status, *results) if isinstance(results, tuple) else (status,) if results is None else (status, results)
+
+        return function
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of all calls of a function."""
+        return [arguments for called, arguments in self.log if called == name]
+
+    def in_context(self) -> None:
+        assert getattr(self.current, "context", 0) == 77, "the device's context is not current"
+
+    # ---------------------------------------------------------------------------------------------------------------- devices, contexts
+
+    def do_cuInit(self, flags: int) -> None:
+        assert flags == 0
+
+    def do_cuGetErrorString(self, status: Any) -> Any:
+        return b"text of " + status.name.encode()
+
+    def do_cuDeviceGetCount(self) -> int:
+        return 1
+
+    def do_cuDeviceGet(self, index: int) -> Any:
+        return self._real.CUdevice(index)
+
+    def do_cuDeviceGetName(self, length: int, of: Any) -> bytes:
+        return b"Fake GPU".ljust(length, b"\0")
+
+    def do_cuDeviceGetAttribute(self, attribute: Any, of: Any) -> int:
+        return {"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 9, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED": 1}.get(attribute.name, 0)
+
+    def do_cuDevicePrimaryCtxRetain(self, of: Any) -> Any:
+        return self._real.CUcontext(77)
+
+    def do_cuCtxGetCurrent(self) -> Any:
+        return self._real.CUcontext(getattr(self.current, "context", 0))
+
+    def do_cuCtxSetCurrent(self, context: Any) -> None:
+        self.current.context = int(context)
+
+    def do_cuCtxSynchronize(self) -> None:
+        self.in_context()
+
+    # --------------------------------------------------------------------------------------------------------------------------- memory
+
+    def _allocate(self, nbytes: int) -> Any:
+        self.in_context()
+        assert nbytes > 0
+        if nbytes > self.limit:
+            return -1
+        block = (ctypes.c_char * (nbytes + 256))()
+        address = ctypes.addressof(block) + -ctypes.addressof(block) % 256
+        self.memory[address] = block
+        return self._real.CUdeviceptr(address)
+
+    def do_cuMemAlloc(self, nbytes: int) -> Any:
+        return self._allocate(nbytes)
+
+    def do_cuMemAllocAsync(self, nbytes: int, stream: Any) -> Any:
+        assert int(stream) in self.streams
+        return self._allocate(nbytes)
+
+    def do_cuMemHostAlloc(self, nbytes: int, flags: int) -> int:
+        assert flags == 3
+        return int(self._allocate(nbytes))
+
+    def do_cuMemHostGetDevicePointer(self, address: int, flags: int) -> Any:
+        return self._real.CUdeviceptr(address)
+
+    def do_cuMemFreeAsync(self, address: Any, stream: Any) -> None:
+        self.in_context()
+        self.memory.pop(int(address), None)
+
+    def do_cuMemGetInfo(self) -> tuple[int, int]:
+        return 5, 10
+
+    def do_cuDeviceGetDefaultMemPool(self, of: Any) -> Any:
+        return self._real.CUmemoryPool(1)
+
+    def do_cuMemPoolSetAttribute(self, pool: Any, attribute: Any, value: Any) -> None:
+        assert isinstance(value, self._real.cuuint64_t)
+
+    def do_cuMemPoolTrimTo(self, pool: Any, keep: int) -> None:
+        assert keep == 0
+
+    def do_cuMemsetD8Async(self, address: Any, value: int, count: int, stream: Any) -> None:
+        self._set(address, value, count, "B")
+
+    def do_cuMemsetD16Async(self, address: Any, value: int, count: int, stream: Any) -> None:
+        self._set(address, value, count, "H")
+
+    def do_cuMemsetD32Async(self, address: Any, value: int, count: int, stream: Any) -> None:
+        self._set(address, value, count, "I")
+
+    def _set(self, address: Any, value: int, count: int, code: str) -> None:
+        self.in_context()
+        data = struct.pack(f"={code}", value) * count
+        ctypes.memmove(int(address), data, len(data))
+
+    def do_cuMemcpyHtoDAsync(self, to: Any, source: int, nbytes: int, stream: Any) -> None:
+        self.in_context()
+        ctypes.memmove(int(to), source, nbytes)
+
+    def do_cuMemcpyDtoHAsync(self, to: int, source: Any, nbytes: int, stream: Any) -> None:
+        self.in_context()
+        ctypes.memmove(to, int(source), nbytes)
+
+    def do_cuMemcpyDtoDAsync(self, to: Any, source: Any, nbytes: int, stream: Any) -> None:
+        self.in_context()
+        ctypes.memmove(int(to), int(source), nbytes)
+
+    # --------------------------------------------------------------------------------------------------------------- streams and events
+
+    def do_cuStreamCreate(self, flags: int) -> Any:
+        assert flags == self._real.CUstream_flags.CU_STREAM_NON_BLOCKING.value
+        handle = next(HANDLES)
+        self.streams[handle] = set()
+        return self._real.CUstream(handle)
+
+    def do_cuStreamDestroy(self, stream: Any) -> None:
+        self.streams.pop(int(stream), None)  # an unknown one is of an earlier test, whose last references pytest drops late
+
+    def do_cuStreamSynchronize(self, stream: Any) -> None:
+        self.in_context()
+        assert int(stream) in self.streams
+
+    def do_cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> None:
+        self.in_context()
+        self.streams[int(stream)].add(self.events[int(event)])
+
+    def do_cuEventCreate(self, flags: int) -> Any:
+        handle = next(HANDLES)
+        self.events[handle] = 0
+        return self._real.CUevent(handle)
+
+    def do_cuEventDestroy(self, event: Any) -> None:
+        self.events.pop(int(event), None)
+
+    def do_cuEventRecord(self, event: Any, stream: Any) -> None:
+        self.in_context()
+        self.events[int(event)] = int(stream)
+
+    def do_cuEventSynchronize(self, event: Any) -> None:
+        self.in_context()
+
+    def do_cuEventElapsedTime(self, start: Any, end: Any) -> float:
+        return 1.5
+
+    # -------------------------------------------------------------------------------------------------------------------------- kernels
+
+    def do_cuModuleLoadDataEx(self, image: bytes, count: int, options: list[Any], values: list[Any]) -> Any:
+        self.in_context()
+        assert image.endswith(b"\0")
+        assert [option.name for option in options] == ["CU_JIT_ERROR_LOG_BUFFER", "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES"][:count]
+        assert (type(values[0]), values[1]) == (bytearray, len(values[0]))
+        return self._real.CUmodule(next(HANDLES))
+
+    def do_cuModuleGetFunction(self, module: Any, name: bytes) -> Any:
+        handle = next(HANDLES)
+        self.kernels[str(handle)] = self.kernels[name.decode()]
+        return self._real.CUfunction(handle)
+
+    def do_cuFuncGetAttribute(self, attribute: Any, function: Any) -> int:
+        assert attribute.name == "CU_FUNC_ATTRIBUTE_NUM_REGS"
+        return 32
+
+    def do_cuLaunchKernel(
+        self, function: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: Any, parameters: int, extra: int
+    ) -> None:
+        self.in_context()
+        assert (gy, gz, shared, extra) == (1, 1, 0, 0)
+        assert int(stream) in self.streams
+        self.kernels[str(int(function))](gx, (bx, by, bz), parameters)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def fake_driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """A machine with one fake GPU of compute capability 9.0."""
+    real = pytest.importorskip("cuda.bindings.driver")
+    fake = FakeDriver(real)
+    monkeypatch.setattr(cuda, "driver", lambda: fake)
+    monkeypatch.setattr(cuda, "has_driver", lambda: True)
+    monkeypatch.setattr(cuda, "_process", None)
+    monkeypatch.setattr(device, "_devices", {})
+    monkeypatch.setattr("kdsl.runtime.exit._reporters", [])
+    monkeypatch.delenv("KDSL_DEVICE", raising=False)
+    return fake
