@@ -6,7 +6,7 @@ What a program can be given wrongly is a fixed list of exceptions; anything else
 import logging
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,24 @@ from staleynet.model.checkpoint import CheckpointError
 from staleynet.model.configuration import ConfigurationError
 from staleynet.tokenizer.errors import TokenizerError
 
-BAD_INPUT = 2
-"""Exit status for wrong options, unusable recordings, damaged files and devices that are not there."""
-
-INTERRUPTED = 130
-"""Exit status when Ctrl-C ends a program that has nothing to save (128 + SIGINT, as shells have it)."""
-
 LARGEST_SEED = 2**63 - 1
+
+if TYPE_CHECKING:
+    _StringType = click.ParamType[str]
+else:
+    _StringType = click.ParamType  # generic only in recent versions of click
+
+
+class BadInput(click.ClickException):
+    """Ends the program with one message: wrong options, unusable recordings, damaged files, devices that are not there."""
+
+    exit_code = 2
+
+
+class Interrupted(click.ClickException):
+    """Ends a program that has nothing to save after Ctrl-C."""
+
+    exit_code = 130  # 128 + SIGINT, as shells have it
 
 
 class Command(click.Command):
@@ -34,21 +45,15 @@ class Command(click.Command):
         try:
             return super().invoke(context)
         except (AudioError, CheckpointError, ConfigurationError, DataError, TokenizerError, kdsl.DeviceError) as error:
-            raise _failure(str(error), BAD_INPUT) from error
+            raise BadInput(str(error)) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            raise _failure(f"{where}{error.strerror or error}", BAD_INPUT) from error
+            raise BadInput(f"{where}{error.strerror or error}") from error
         except KeyboardInterrupt as error:
-            raise _failure("interrupted", INTERRUPTED) from error
+            raise Interrupted("interrupted") from error
 
 
-def _failure(message: str, status: int) -> click.ClickException:
-    failure = click.ClickException(message)
-    failure.exit_code = status
-    return failure
-
-
-class DeviceName(click.ParamType):
+class DeviceName(_StringType):
     """`auto`, `cpu`, or `cuda:N`."""
 
     name = "auto|cpu|cuda:N"

@@ -18,7 +18,7 @@ def evaluated_annotations(source: Source) -> dict[str, Any]:
     places = {a.arg: source.locate(a) for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     found: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
-        if isinstance(annotation, str):
+        while isinstance(annotation, str):  # quotes inside of text that a future import has made: twice
             try:
                 annotation = eval(annotation, {**vars(builtins), **function.__globals__}, outer)
             except Exception as failure:

@@ -43,6 +43,13 @@ class Slot:
     """The assignment that gave it its type."""
     declared: bool = False
     """Whether an annotation says the type."""
+    grown: DType | None = None
+    """The better type that this pass has found, which the next will give to the variable."""
+
+    @property
+    def type(self) -> DType:
+        """The type of the name, as far as it is known."""
+        return self.grown or self.variable.type
 
 
 @dataclass(eq=False)

@@ -38,7 +38,7 @@ def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None,
             variables[of] = None
     return Declaration(
         name=source.name,
-        module=source.function.__module__,
+        module=source.function.__module__ or "__main__",  # code that is run in a bare namespace has none
         doc=inspect.cleandoc(source.function.__doc__ or ""),
         parameters=parameters,
         geometry=geometry,

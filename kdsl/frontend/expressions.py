@@ -25,6 +25,7 @@ from kdsl.frontend.values import (
     Text,
     Value,
     ViewRef,
+    as_type,
     describe,
     from_python,
 )  # fmt: skip
@@ -190,6 +191,7 @@ def _comparison(
         inside = memory.contains(ctx, left, right, left_node, node)
         return operators.negate(ctx, inside) if isinstance(op, ast.NotIn) else operators.truth(ctx, inside, node)
     if isinstance(op, ast.Is | ast.IsNot):
+        left, right = as_type(left), as_type(right)
         if isinstance(left, DType | Nothing) or isinstance(right, DType | Nothing):
             return Literal((left == right) == isinstance(op, ast.Is))
         raise ctx.error("`is` compares types; numbers are compared with `==`", node, "write `==` or `!=`")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kdsl.frontend.captures import Captures
 from kdsl.frontend.source import Source, parse
@@ -35,7 +35,7 @@ class Function:
         """What it names from outside."""
         return self.source.captures
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise TypeError(f"{self.name}() is marked @function: it works only inside a kernel")
 
     def __repr__(self) -> str:
@@ -48,14 +48,14 @@ class Overloaded:
     functions: dict[DType, Function]
     """The function for each type."""
 
-    def __init__(self, name: str, functions: Mapping[DType, Function]) -> None:
-        """All functions take the same parameters."""
+    def __init__(self, name: str, functions: Mapping[DType, Callable[..., Any]]) -> None:
+        """All of them are marked `@function` and take the same parameters."""
         self.name = name
         self.__name__ = name
-        self.functions = dict(functions)
+        self.functions = cast("dict[DType, Function]", dict(functions))  # to a type checker a @function is its Python function
         self.__doc__ = next((f.__doc__ for f in self.functions.values() if f.__doc__), None)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise TypeError(f"{self.name}() works only inside a function marked @kernel or @function")
 
     def __repr__(self) -> str:

@@ -9,9 +9,9 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
-from kdsl.frontend.values import ArrayRef, Builtin, Group, Literal, Value, ViewRef, describe, known_number
+from kdsl.frontend.values import ArrayRef, Group, Literal, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, I64, DType
+from kdsl.lang.types import I64, DType
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
 """For each witness, what must be known of the thread for it to be unique (one of them)."""
@@ -185,8 +185,7 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
     if len(arguments) != 2:
         raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
     shape, of = arguments
-    if isinstance(of, Builtin) and of.name == "bool":
-        of = BOOL
+    of = as_type(of)
     if not isinstance(of, DType):
         raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
     extents = tuple(_extent(ctx, item, name, node) for item in (shape.items if isinstance(shape, Group) else (shape,)))

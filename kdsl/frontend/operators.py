@@ -11,7 +11,7 @@ from typing import Any, Final
 from kdsl.frontend import expand
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
-from kdsl.frontend.values import Literal, LiteralChoice, Scalar, Value, describe, known_number
+from kdsl.frontend.values import Literal, LiteralChoice, Scalar, Value, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, U8, DType, promote
 
@@ -239,6 +239,7 @@ def absolute(ctx: Context, value: Value, value_node: ast.AST, node: ast.AST) -> 
 
 def compare(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Literal | nodes.ValueOp:
     """`a symbol b` for the six comparisons of numbers; types can be compared for equality."""
+    a, b = as_type(a), as_type(b)
     if isinstance(a, DType) and isinstance(b, DType) and symbol in ("==", "!="):
         return Literal((a is b) == (symbol == "=="))
     if isinstance(a, DType) or isinstance(b, DType):

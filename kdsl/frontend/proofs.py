@@ -64,6 +64,10 @@ def holds(ctx: Context, *kinds: str) -> bool:
 def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
     """What is known of an integer here: its range, narrowed by the guards."""
     low, high = ranges.of(value)
+    if isinstance(value, nodes.Cast) and value.operand.type.is_integer:
+        inner = bounds(ctx, value.operand)
+        if value.type.minimum <= inner[0] and inner[1] <= value.type.maximum:  # the conversion changes nothing
+            low, high = max(low, inner[0]), min(high, inner[1])
     for fact in ctx.facts:
         if fact.left is value and fact.right is not None:
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))

@@ -11,10 +11,10 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import items_of, scalar
 from kdsl.frontend.expressions import condition, evaluate, sum_of
 from kdsl.frontend.proofs import assume
-from kdsl.frontend.values import Builtin, Literal, Nothing, Text, Value
+from kdsl.frontend.values import Literal, Nothing, Text, Value, as_type
 from kdsl.frontend.variables import assign, declare, read
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, DType
+from kdsl.lang.types import DType
 
 
 def run_body(ctx: Context, statements: Sequence[ast.stmt]) -> None:
@@ -138,9 +138,7 @@ def _combine(ctx: Context, symbol: str, old: Value, target: ast.expr, node: ast.
 
 
 def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
-    of = evaluate(ctx, node.annotation) if isinstance(node.annotation, ast.Name | ast.Attribute) else None
-    if isinstance(of, Builtin) and of.name == "bool":
-        of = BOOL
+    of = as_type(evaluate(ctx, node.annotation)) if isinstance(node.annotation, ast.Name | ast.Attribute) else None
     if not isinstance(node.target, ast.Name):
         raise ctx.error("only a name can be annotated", node.target, "write the assignment without a type")
     if not isinstance(of, DType):

@@ -169,6 +169,11 @@ def default_type(value: Literal | LiteralChoice) -> DType:
     return BOOL if isinstance(value.value, bool) else I64 if isinstance(value.value, int) else F32
 
 
+def as_type(value: Value) -> Value:
+    """Python's `bool` stands for the type where a type is meant."""
+    return BOOL if isinstance(value, Builtin) and value.name == "bool" else value
+
+
 def known_number(value: Value) -> bool | int | float | None:
     """The number, if the compiler knows it."""
     if isinstance(value, Literal | nodes.Constant):

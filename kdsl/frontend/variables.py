@@ -86,7 +86,7 @@ def read_slot(ctx: Context, slot: AnySlot) -> Value:
     value = ctx.get(slot.variable)
     if slot.weak:
         ctx.weak.add(value)
-    return value
+    return ctx.cast(slot.type, value)
 
 
 def variables_of(slot: AnySlot | None) -> list[nodes.Variable]:
@@ -166,14 +166,13 @@ def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.
 def _assign_number(
     ctx: Context, name: str, slot: Slot, value: Literal | LiteralChoice | nodes.ValueOp, node: ast.AST, value_node: ast.AST
 ) -> None:
-    has, gets = slot.variable.type, type_of(value)
+    has, gets = slot.type, type_of(value)
     place = ctx.locate(node)
     if slot.declared:
         pass  # whatever converts unasked
     elif is_loose(ctx, value):
         if slot.weak and gets.is_float and not has.is_float:
             _grow(ctx, slot, NameType(F32, True, place))
-            value = _provisional(ctx, slot, value, value_node)
         elif (gets.is_float and has.is_integer) or has.is_bool:
             raise _two_types(ctx, name, slot, gets, node)
     else:
@@ -182,8 +181,8 @@ def _assign_number(
             raise _two_types(ctx, name, slot, gets, node)
         if slot.weak or joined is not has:
             _grow(ctx, slot, NameType(joined, False, place))
-            value = _provisional(ctx, slot, value, value_node)
-    ctx.set(slot.variable, coerce(ctx, value, slot.variable.type, value_node, f"`{name}`"))
+    # where the type has grown, the variable still has the old one: this pass will be repeated, and only its types count
+    ctx.set(slot.variable, ctx.cast(slot.variable.type, coerce(ctx, value, slot.type, value_node, f"`{name}`")))
 
 
 def _joined(slot: Slot, has: DType, gets: DType) -> DType | None:
@@ -198,9 +197,9 @@ def _joined(slot: Slot, has: DType, gets: DType) -> DType | None:
 
 
 def _grow(ctx: Context, slot: Slot, decision: NameType) -> None:
-    """Record a better type for a name; this pass goes on with the old one."""
-    if slot.variable.type is not decision.type or slot.weak != decision.weak:
-        ctx.decisions.decide(slot.key, decision)
+    """Record a better type for a name."""
+    ctx.decisions.decide(slot.key, decision)
+    slot.grown = decision.type
     slot.weak = decision.weak
     if decision.weak:
         ctx.weak_names[slot.key] = decision
@@ -208,15 +207,8 @@ def _grow(ctx: Context, slot: Slot, decision: NameType) -> None:
         ctx.weak_names.pop(slot.key, None)
 
 
-def _provisional(ctx: Context, slot: Slot, value: Literal | LiteralChoice | nodes.ValueOp, node: ast.AST) -> nodes.ValueOp:
-    """Any value of the old type; the pass will be repeated unless the types agree."""
-    if isinstance(value, nodes.ValueOp):
-        return ctx.cast(slot.variable.type, value)
-    return ctx.cast(slot.variable.type, coerce(ctx, value, type_of(value), node))
-
-
 def _two_types(ctx: Context, name: str, slot: Slot, gets: DType, node: ast.AST) -> Exception:
-    has = slot.variable.type
+    has = slot.type
     return ctx.error(
         f"`{name}` would have two types, {has} and {gets}",
         node,

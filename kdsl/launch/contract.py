@@ -102,6 +102,18 @@ def size(text: str, names: Names, what: str) -> str:
     return reader.value(reader.parsed())
 
 
+_DEEPEST: Final = 100
+"""Nesting that is read; the interpreter's own limit differs between versions."""
+
+
+def _depth(tree: ast.AST) -> int:
+    """How deep a tree is, found without recursion."""
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
+
+
 class _Reader:
     """Reads one expression. Conditions and values are kept apart: `and` joins comparisons, `+` joins integers."""
 
@@ -117,7 +129,10 @@ class _Reader:
     def parsed(self) -> ast.expr:
         """The syntax tree."""
         try:
-            return ast.parse(self._text.strip(), mode="eval").body
+            tree = ast.parse(self._text.strip(), mode="eval").body
+            if _depth(tree) > _DEEPEST:
+                raise ValueError(f"it is nested more than {_DEEPEST} deep")
+            return tree
         except SyntaxError as error:
             column = (error.offset or 1) - 1 + self._indent()
             raise self._error(f"cannot be read: {error.msg}", column, column + 1) from None

@@ -25,7 +25,8 @@ def exp_f32(x: f32) -> f32:
     power = i32(n)
     half = power >> 1
     # 2**n itself may be out of range where the result is not; both halves are in range, and only the last product rounds
-    return p * bits_float((half + 127) << 23) * bits_float((power - half + 127) << 23)
+    result: f32 = p * bits_float((half + 127) << 23) * bits_float((power - half + 127) << 23)
+    return result
 
 
 @function
@@ -50,7 +51,7 @@ def log_f32(x: f32) -> f32:
     p = p * f * z
     p = e * LN2_LOW + p
     p = p - 0.5 * z
-    result = e * LN2_HIGH + (f + p)
+    result: f32 = e * LN2_HIGH + (f + p)
     if x == f32("inf"):
         result = x
     if x == 0.0:

@@ -13,7 +13,7 @@ from staleynet.model.transformer import Transformer
 from staleynet.ops.attention import causal_softmax
 from staleynet.ops.elementwise import add, gelu
 from staleynet.ops.embedding import embed
-from staleynet.ops.matmul import Operand, matmul, row_major, transposed
+from staleynet.ops.matmul import Operand, Version, matmul, row_major, transposed
 from staleynet.ops.normalization import rms_norm
 
 _CHUNK = 64  # rows at a time when a prompt is read: enough to use the matrix product's tiles, little enough to keep the scores small
@@ -126,6 +126,6 @@ def _linear(y: kdsl.Array, x: kdsl.Array, weight: kdsl.Array, rows: int, inputs:
     matmul(row_major(y, outputs), row_major(x, inputs), weight_operand, m=rows, n=outputs, k=inputs, version=_version(rows))
 
 
-def _version(rows: int) -> str:
+def _version(rows: int) -> Version:
     """Tiles pay when rows share them; with a single row there is nothing to share, and the naive product wastes no part of a tile."""
     return "naive" if rows == 1 else "register_blocked"

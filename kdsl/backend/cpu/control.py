@@ -12,50 +12,14 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kdsl.backend.cpu.frames import Frame
-from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
+from kdsl.backend.cpu.merge import Merge
+from kdsl.backend.cpu.trips import Trips
 from kdsl.ir import nodes
-from kdsl.lang.types import I64 as INDEX
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
-
-
-class Merge:
-    """An LLVM block where paths with different masks meet."""
-
-    def __init__(self, emission: Emission, name: str) -> None:
-        self.e = emission
-        self.block = emission.append(name)
-        self.edges: list[tuple[ir.Block, Mask]] = []
-
-    def arrive(self, mask: Mask) -> None:
-        """Go there from the builder's position with these lanes."""
-        self.edges.append((self.e.builder.block, mask))
-        self.e.builder.branch(self.block)
-        self.e.dead = True
-
-    def branch(self, condition: Any, block: ir.Block, mask: Mask) -> None:
-        """Go to `block` if the condition holds, else there with these lanes."""
-        self.edges.append((self.e.builder.block, mask))
-        self.e.builder.cbranch(condition, block, self.block)
-
-    def open(self) -> Mask:
-        """Go on there; the lanes that have arrived. Without any path to it, the position is dead."""
-        e = self.e
-        e.builder.position_at_end(self.block)
-        if not self.edges:
-            e.builder.unreachable()
-            e.dead = True
-            return NOBODY
-        e.dead = False
-        masks = [mask for _, mask in self.edges]
-        if all(mask is masks[0] for mask in masks):
-            return masks[0]
-        phi = e.builder.phi(e.masks.type)
-        for block, mask in self.edges:
-            phi.add_incoming(e.masks.explicit(mask), block)
-        return phi
 
 
 @dataclass
@@ -362,7 +326,7 @@ class Control:
         e = self.e
         b = e.builder
         whole = e.mask
-        trips = _Range(e, op, start, stop, step)
+        trips = Trips(e, op, start, stop, step)
         body, exhausted = e.append("for"), e.append("exhausted")
         latch, leave = Merge(e, "next"), Merge(e, "endfor")
         b.cbranch(e.scalar(trips.first()), body, exhausted)
@@ -391,7 +355,7 @@ class Control:
         left, skipped, running, done = (e.allocate(masks.type, n) for n in ("left", "skipped", "running", "done"))
         b.store(masks.none, left)
         b.store(masks.none, done)
-        trips = _Range(e, op, start, stop, step)
+        trips = Trips(e, op, start, stop, step)
         head, body = e.append("for"), e.append("trip")
         latch, leave = Merge(e, "next"), Merge(e, "endfor")
 
@@ -421,105 +385,3 @@ class Control:
             divide(masks.either(rest, b.load(skipped, typ=masks.type)), trips.next())
             b.branch(head)
         self._after_loop(op, whole, frame, leave, done, left)
-
-
-class _Range:
-    """The counter of a `ForRange`, and the questions whether there is a first and a next trip; exact up to the limits of i64."""
-
-    def __init__(self, emission: Emission, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
-        self.e = emission
-        self.op = op
-        self.stop, self.step = stop, step
-        self.ascending = _sign(op.step)
-        """1 or -1 if the sign of the step is known, else 0."""
-        steps = op.step.range or ((int(op.step.value),) * 2 if isinstance(op.step, nodes.Constant) else None)
-        self.safe = self.ascending != 0 and modest(op.counter) and steps is not None and max(map(abs, steps)) < 1 << 60
-        """Whether counter + step cannot wrap."""
-        if not isinstance(step, Uniform) or isinstance(start, Vector):
-            self.form: Lanes = Vector(emission.lanes.vector(start))
-            kind: Any = ir.VectorType(I64, emission.width)
-            first = self.form.vector
-        else:
-            self.form = start
-            kind, first = I64, start.scalar if isinstance(start, Uniform) else start.base
-        self.kind = kind
-        self.slot = emission.allocate(kind, "counter")
-        emission.builder.store(first, self.slot)
-        self.start = start
-
-    def counter(self) -> Lanes:
-        """The counter of the present trip."""
-        loaded = self.e.builder.load(self.slot, typ=self.kind)
-        if isinstance(self.form, Vector):
-            return Vector(loaded)
-        multiple = self.form.multiple
-        step = self.step.multiple if isinstance(self.step, Uniform) else 1
-        shared = _gcd(multiple, step)
-        return Uniform(loaded, shared) if isinstance(self.form, Uniform) else Linear(loaded, self.form.terms, shared)
-
-    def first(self) -> Lanes:
-        """Whether there is a first trip."""
-        return self._inside(self.start, self.op.start)
-
-    def next(self) -> Lanes:
-        """Step the counter; whether there is a next trip."""
-        e = self.e
-        b = e.builder
-        now = self.counter()
-        step = e.lanes.vector(self.step) if isinstance(self.form, Vector) else self._step_scalar()
-        raw = b.load(self.slot, typ=self.kind)
-        b.store(b.add(raw, step), self.slot)
-        if self.safe:
-            return self._inside(self.counter(), None)
-        # start < stop held, so the distance is exact as an unsigned number, and tells whether another step stays inside
-        values = [now, self.stop, self.step]
-        if all(isinstance(v, Uniform) for v in values):
-            counter, stop, stride = (v.scalar for v in values if isinstance(v, Uniform))
-        else:
-            counter, stop, stride = (e.lanes.vector(v) for v in values)
-        up = b.icmp_unsigned(">", b.sub(stop, counter), stride)
-        down = b.icmp_unsigned(">", b.sub(counter, stop), b.neg(stride))
-        result = up if self.ascending > 0 else down if self.ascending < 0 else b.select(self._is_positive(stride), up, down)
-        return Uniform(result) if result.type == ir.IntType(1) else Vector(result)
-
-    def _step_scalar(self) -> Any:
-        assert isinstance(self.step, Uniform)
-        return self.step.scalar
-
-    def _is_positive(self, stride: Any) -> Any:
-        return self.e.builder.icmp_signed(">", stride, ir.Constant(stride.type, None) if isinstance(stride.type, ir.VectorType) else self.e.i64(0))
-
-    def _inside(self, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
-        """Whether a counter is before the stop. `origin` tells its range; None means that it cannot be near the limits of i64."""
-        e = self.e
-        if self.ascending:
-            return self._order("lt" if self.ascending > 0 else "gt", counter, origin)
-        up, down = self._order("lt", counter, origin), self._order("gt", counter, origin)
-        b = e.builder
-        if isinstance(up, Uniform) and isinstance(down, Uniform) and isinstance(self.step, Uniform):
-            step = self.step.scalar
-            forth, back = b.icmp_signed(">", step, e.i64(0)), b.icmp_signed("<", step, e.i64(0))
-            return Uniform(b.or_(b.and_(forth, up.scalar), b.and_(back, down.scalar)))
-        step, zero = e.lanes.vector(self.step), ir.Constant(ir.VectorType(I64, e.width), None)
-        forth, back = b.icmp_signed(">", step, zero), b.icmp_signed("<", step, zero)
-        return Vector(b.or_(b.and_(forth, e.lanes.vector(up)), b.and_(back, e.lanes.vector(down))))
-
-    def _order(self, op: nodes.CompareName, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
-        e = self.e
-        found = e.lanes.compare(op, counter, self.stop, origin, self.op.stop)
-        if found is not None:
-            return found
-        if isinstance(counter, Uniform) and isinstance(self.stop, Uniform):
-            return Uniform(e.scalars.compare(op, INDEX, counter.scalar, self.stop.scalar))
-        return Vector(e.vectors.compare(op, INDEX, e.lanes.vector(counter), e.lanes.vector(self.stop)))
-
-
-def _sign(step: nodes.ValueOp) -> int:
-    low, high = (int(step.value),) * 2 if isinstance(step, nodes.Constant) else step.range or (-1, 1)
-    return 1 if low > 0 else -1 if high < 0 else 0
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a

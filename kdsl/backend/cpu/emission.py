@@ -1,6 +1,7 @@
 """The state of emitting one kernel, and the dispatch from IR operations to the parts that emit them.
 
-Parts: `lanes` (index arithmetic), `masks`, `memory`, `exchange`, `specials`, `control`, `regions` (blocks, groups, barriers), `record` (failed checks).
+Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` (loads, stores), `checks` and `record` (what fails), `exchange`,
+`specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
 Invariants: `mask` says which lanes are active at the builder's position; code is only reached while at least one lane is (unless `guarded` is False:
 flattened branches); after a jump `dead` is True and the current LLVM block is closed.
 """
@@ -28,6 +29,7 @@ class Emission:
     """Everything that the parts share while one kernel is emitted."""
 
     def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module) -> None:
+        from kdsl.backend.cpu.checks import Checks
         from kdsl.backend.cpu.control import Control
         from kdsl.backend.cpu.exchange import Exchanges
         from kdsl.backend.cpu.memory import MemoryAccess
@@ -36,6 +38,7 @@ class Emission:
         from kdsl.backend.cpu.regions import Regions
         from kdsl.backend.cpu.scratch import Scratch
         from kdsl.backend.cpu.specials import Specials
+        from kdsl.backend.cpu.storage import Storage
 
         self.kernel = kernel
         self.host = host
@@ -51,6 +54,8 @@ class Emission:
         self.masks = Masks(self.builder, width)
         self.scratch = Scratch(self)
         self.failures = Failures(self)
+        self.storage = Storage(self)
+        self.checks = Checks(self)
         self.memory = MemoryAccess(self)
         self.exchanges = Exchanges(self)
         self.specials = Specials(self)
@@ -149,7 +154,7 @@ class Emission:
             case nodes.Store():
                 self.memory.store(op)
             case nodes.Assertion():
-                self.memory.assertion(op)
+                self.checks.assertion(op)
             case nodes.Barrier():
                 raise AssertionError("barriers stand at block level")
             case _:
@@ -223,10 +228,9 @@ class Emission:
     def _compare(self, op: nodes.Compare) -> Lanes:
         left, right = self.value(op.left), self.value(op.right)
         if isinstance(left, Linear) or isinstance(right, Linear):
-            if op.left.type.is_integer and op.left.type.is_signed:
-                found = self.lanes.compare(op.op, left, right, op.left, op.right)
-                if found is not None:
-                    return found
+            found = self.lanes.compare(op.op, left, right, op.left, op.right)
+            if found is not None:
+                return found
         return self._pure(op)
 
     def _integer(self, op: nodes.Binary) -> Lanes | None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import I32, Lanes, Uniform, Vector, constant_of
-from kdsl.backend.llvm.module import call_intrinsic, value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
-from kdsl.lang.types import BOOL, DType
+from kdsl.lang.types import DType
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
@@ -39,7 +38,11 @@ class Exchanges:
             return Uniform(self._reduce(row.mode, op.type, self.e.lanes.vector(argument)))
         if isinstance(argument, Uniform):
             return argument
-        return Vector(self._shuffle(row.mode, op.type, argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument), op.arguments[1]))
+        return Vector(
+            self._shuffle(
+                row.mode, op.type, argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument), op.arguments[1]
+            )
+        )
 
     # -------------------------------------------------------------------------------------------------------------------- votes
 

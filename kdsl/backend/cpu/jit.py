@@ -44,7 +44,8 @@ def load(compiled: CpuObject) -> CpuCode:
         if _jit is None:
             initialise()
             machine = llvm.Target.from_default_triple().create_target_machine(opt=0, reloc="pic", codemodel="small")
-            _jit = llvm.create_lljit_compiler(machine)
+            # JITLink places all sections of an object side by side; the older linker spreads them, and ends the process when they are too far apart
+            _jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.bytes).export_symbol(compiled.entry)
         library = builder.link(_jit, f"kernel.{next(_numbers)}")
     return CpuCode(library[compiled.entry], compiled.scratch_bytes, library)

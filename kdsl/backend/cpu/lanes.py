@@ -80,7 +80,13 @@ def constant_of(scalar: Any) -> int | None:
 
 def modest(value: nodes.ValueOp) -> bool:
     """Whether a value is known to lie so far from the limits of its type that adding a lane's offset cannot wrap."""
-    return value.type.is_signed and value.type.bits == 64 and value.range is not None and -_MODEST < value.range[0] and value.range[1] < _MODEST
+    return (
+        value.type.is_signed
+        and value.type.bits == 64
+        and value.range is not None
+        and value.range[0] > -_MODEST
+        and value.range[1] < _MODEST
+    )
 
 
 class LaneArithmetic:
@@ -113,7 +119,9 @@ class LaneArithmetic:
         total = self.splat(value.base)
         for term in value.terms:
             offsets = ir.Constant(total.type, list(term.offsets))
-            total = self.builder.add(total, offsets if term.coefficient is None else self.builder.mul(self.splat(term.coefficient), offsets))
+            total = self.builder.add(
+                total, offsets if term.coefficient is None else self.builder.mul(self.splat(term.coefficient), offsets)
+            )
         return total
 
     # ------------------------------------------------------------------------------------------------------------ arithmetic
@@ -179,7 +187,9 @@ class LaneArithmetic:
             if factor == 1:
                 return a
             base = self.builder.mul(_base(a), b.scalar)
-            return self._linear(base, [Term(tuple(o * factor for o in t.offsets), t.coefficient) for t in _terms(a)], a.multiple * abs(factor))
+            return self._linear(
+                base, [Term(tuple(o * factor for o in t.offsets), t.coefficient) for t in _terms(a)], a.multiple * abs(factor)
+            )
         terms = []
         for t in _terms(a):
             terms.append(Term(t.offsets, b.scalar if t.coefficient is None else self.builder.mul(t.coefficient, b.scalar)))
@@ -193,7 +203,9 @@ class LaneArithmetic:
         kind = a.base.type
         highest = max(a.offsets)
         if a.multiple % divisor == 0:  # the base divides exactly, so only the offsets carry
-            quotient = self._linear(self.builder.sdiv(a.base, ir.Constant(kind, divisor), flags=("exact",)), [Term(tuple(o // divisor for o in a.offsets))], 1)
+            quotient = self._linear(
+                self.builder.sdiv(a.base, ir.Constant(kind, divisor), flags=("exact",)), [Term(tuple(o // divisor for o in a.offsets))], 1
+            )
             remainder = self._linear(ir.Constant(kind, 0), [Term(tuple(o % divisor for o in a.offsets))], 0)
             return (quotient, remainder) if quotient is not None and remainder is not None else None
         step = math.gcd(a.multiple, divisor)

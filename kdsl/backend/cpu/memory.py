@@ -1,8 +1,7 @@
-"""Loads, stores and checks.
+"""Loads and stores.
 
 An access of one element by all lanes is scalar, one of neighbours is a vector access, one of several runs of neighbours is several; the rest are gathers and
-scatters. Arrays are told apart for LLVM by alias scopes: a view, a shared or local array, a context. Two views that the kernel touches through one witness
-only may be the same array (element-wise in place) and share a scope.
+scatters. Where arrays lie stands in `storage.py`, checks in `checks.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I32, I64, Lanes, Linear, Term, Uniform, Vector, constant_of
+from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.scratch import ALIGNMENT
-from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type, value_type
+from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.ir import nodes
 from kdsl.lang.types import DType
 
@@ -31,206 +30,6 @@ class MemoryAccess:
 
     def __init__(self, emission: Emission) -> None:
         self.e = emission
-        self.local_stride: dict[nodes.Array, int] = {}
-        self._offsets: dict[nodes.Array, int] = {}
-        self._scopes: dict[Any, Any] = {}
-        self._every_scope: list[Any] = []
-        self._others: dict[Any, Any] = {}
-        self._prepare()
-
-    def _prepare(self) -> None:
-        e = self.e
-        domain = e.module.add_metadata([ir.MetaDataString(e.module, "kdsl")])
-        groups: dict[str, Any] = {}
-
-        def scope(name: str) -> Any:
-            made = e.module.add_metadata([ir.MetaDataString(e.module, name), domain])
-            self._every_scope.append(made)
-            return made
-
-        for parameter in e.kernel.parameters:
-            if isinstance(parameter, nodes.View):
-                key = f"witness {parameter.witness}" if parameter.witness else f"view {parameter.name}"
-                if key not in groups:
-                    groups[key] = scope(key)
-                self._scopes[parameter] = groups[key]
-        for number, array in enumerate(e.kernel.arrays):
-            self._scopes[array] = scope(f"array {number}")
-            size = array.size * array.type.itemsize
-            if array.space == "local":
-                size *= e.width
-                self.local_stride[array] = -(-size // ALIGNMENT) * ALIGNMENT
-                size = self.local_stride[array] * (e.groups if e.plan.has_barriers else 1)
-            self._offsets[array] = e.scratch.reserve(size)
-        self._contexts = scope("contexts")
-
-    # --------------------------------------------------------------------------------------------------------------- aliasing
-
-    def mark(self, access: Any, memory: Any) -> None:
-        """Tell LLVM which array an instruction touches."""
-        own = self._scopes.get(memory, self._contexts)
-        if id(own) not in self._others:
-            module = self.e.module
-            self._others[id(own)] = (module.add_metadata([own]), module.add_metadata([s for s in self._every_scope if s is not own]))
-        scope, others = self._others[id(own)]
-        access.set_metadata("alias.scope", scope)
-        access.set_metadata("noalias", others)
-
-    def touches_no_array(self, call: Any) -> None:
-        """Tell LLVM that a call touches none of the arrays."""
-        call.set_metadata("noalias", self.e.module.add_metadata(list(self._every_scope)))
-
-    # -------------------------------------------------------------------------------------------------------------- addresses
-
-    def _start(self, memory: nodes.Memory) -> Any:
-        """The address of the first element (of the group's part of a local array)."""
-        e = self.e
-        if isinstance(memory, nodes.View):
-            return e.arguments[f"{memory.name}.address"]
-        start = e.scratch.pointer(self._offsets[memory])
-        if memory.space == "local" and e.plan.has_barriers and e.groups > 1:
-            place = e.builder.mul(e.specials.group, e.i64(self.local_stride[memory]))
-            start = e.builder.gep(start, [place], source_etype=ir.IntType(8))
-        return start
-
-    def _index(self, memory: nodes.Memory, indices: list[Lanes]) -> Lanes:
-        """The number of the element: row-major in an array, element by element and lane by lane in a local one."""
-        total = indices[0]
-        if isinstance(memory, nodes.View):
-            return total
-        for extent, index in zip(memory.shape[1:], indices[1:], strict=True):
-            total = self._sum(self._times(total, extent), index)
-        if memory.space == "local":
-            total = self._sum(self._times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
-        return total
-
-    def _times(self, a: Lanes, factor: int) -> Lanes:
-        lanes = self.e.lanes
-        product = lanes.multiply(a, lanes.number(I64, factor))
-        if product is None:
-            product = Vector(self.e.builder.mul(lanes.vector(a), lanes.splat(self.e.i64(factor))))
-        return product
-
-    def _sum(self, a: Lanes, b: Lanes) -> Lanes:
-        lanes = self.e.lanes
-        total = lanes.add(a, b)
-        return Vector(self.e.builder.add(lanes.vector(a), lanes.vector(b))) if total is None else total
-
-    # ----------------------------------------------------------------------------------------------------------------- checks
-
-    def _inside(self, memory: nodes.Memory, ops: tuple[nodes.ValueOp, ...], indices: list[Lanes]) -> list[tuple[Any, Lanes, Any]]:
-        """Per dimension that can fail: whether the index is inside, the index, the extent."""
-        e = self.e
-        checks = []
-        for number, (op, index) in enumerate(zip(ops, indices, strict=True)):
-            extent = e.arguments[f"{memory.name}.length"] if isinstance(memory, nodes.View) else e.i64(memory.shape[number])
-            checks.append((self._below(op, index, extent), index, extent))
-        return checks
-
-    def _below(self, op: nodes.ValueOp, index: Lanes, extent: Any) -> Lanes:
-        e = self.e
-        b = e.builder
-        if isinstance(index, Uniform):
-            return Uniform(b.icmp_unsigned("<", index.scalar, extent))
-        if isinstance(index, Linear):
-            found = e.lanes.below(index, extent, op)
-            if found is not None:
-                return found
-        return Vector(b.icmp_unsigned("<", e.lanes.vector(index), e.lanes.splat(extent)))
-
-    def _check(self, op: nodes.Load | nodes.Store, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
-        """Run `access` with the lanes whose indices are inside, after recording a failure of the others; its result, 0 where it did not run."""
-        e = self.e
-        b, masks = e.builder, e.masks
-        checks = self._inside(op.memory, op.indices, indices)
-        if all(isinstance(inside, Uniform) for inside, _, _ in checks):
-            together = None
-            for inside, _, _ in checks:
-                together = inside.scalar if together is None else b.and_(together, inside.scalar)
-            good, bad, after = e.append("inside"), e.append("outside"), e.append("accessed")
-            b.cbranch(together, good, bad).set_weights([1 << 16, 1])
-            b.position_at_end(good)
-            result = access(e.mask)
-            good_end = b.block
-            b.branch(after)
-            b.position_at_end(bad)
-            self._record(op, checks, e.mask)
-            b.branch(after)
-            bad_end = b.block
-            b.position_at_end(after)
-            if result is None:
-                return None
-            phi = b.phi(result.type)
-            phi.add_incoming(result, good_end)
-            phi.add_incoming(ir.Constant(result.type, None), bad_end)
-            return phi
-        inside = None
-        for check, _, _ in checks:
-            vector = e.lanes.vector(check)
-            inside = vector if inside is None else masks.both(inside, vector)
-        outside = masks.without(e.mask, inside)
-        bad, after = e.append("outside"), e.append("checked")
-        b.cbranch(masks.any(outside), bad, after).set_weights([1, 1 << 16])
-        b.position_at_end(bad)
-        self._record(op, checks, outside)
-        b.branch(after)
-        b.position_at_end(after)
-        return access(masks.both(e.mask, inside))
-
-    def _record(self, op: nodes.Load | nodes.Store, checks: list[tuple[Any, Lanes, Any]], failing: Mask) -> None:
-        """Record the failure of one of the failing lanes, in its first dimension that is outside."""
-        e = self.e
-        b = e.builder
-        lane = e.masks.first(failing)
-
-        def of_lane(value: Lanes) -> Any:
-            return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
-
-        dimension: Any = ir.Constant(I32, len(checks) - 1)
-        index, extent = of_lane(checks[-1][1]), checks[-1][2]
-        for number in reversed(range(len(checks) - 1)):
-            inside = of_lane(checks[number][0])
-            dimension = b.select(inside, dimension, ir.Constant(I32, number))
-            index = b.select(inside, index, of_lane(checks[number][1]))
-            extent = b.select(inside, extent, checks[number][2])
-        if not e.guarded and failing is not None:  # perhaps there is no lane at all
-            self._if_any(failing, lambda: e.failures.call(op.site, lane, dimension, index, extent), None)
-        else:
-            e.failures.call(op.site, lane, dimension, index, extent)
-
-    def assertion(self, op: nodes.Assertion) -> None:
-        """Record a failure of some lane for which the condition does not hold."""
-        e = self.e
-        condition = e.value(op.condition)
-        bad, after = e.append("failed"), e.append("asserted")
-        if isinstance(condition, Uniform):
-            failing = e.mask
-            e.builder.cbranch(condition.scalar, after, bad).set_weights([1 << 16, 1])
-        else:
-            failing = e.masks.without(e.mask, e.lanes.vector(condition))
-            e.builder.cbranch(e.masks.any(failing), bad, after).set_weights([1, 1 << 16])
-        e.builder.position_at_end(bad)
-        e.failures.call(op.site, e.masks.first(failing), ir.Constant(I32, 0), e.i64(0), e.i64(0))
-        e.builder.branch(after)
-        e.builder.position_at_end(after)
-
-    def _if_any(self, mask: Mask, action: Callable[[], Any], otherwise: Any) -> Any:
-        """Run an action if the mask has lanes; its result, else `otherwise`."""
-        e = self.e
-        b = e.builder
-        inside, after, before = e.append("any"), e.append("done"), b.block
-        b.cbranch(e.masks.any(mask), inside, after)
-        b.position_at_end(inside)
-        result = action()
-        end = b.block
-        b.branch(after)
-        b.position_at_end(after)
-        if otherwise is None:
-            return None
-        phi = b.phi(otherwise.type)
-        phi.add_incoming(otherwise, before)
-        phi.add_incoming(result, end)
-        return phi
 
     # ------------------------------------------------------------------------------------------------------------------ loads
 
@@ -242,12 +41,12 @@ class MemoryAccess:
         kind = memory_type(memory.type)
 
         def load_at(places: list[Lanes]) -> Any:
-            index = self._index(memory, places)
+            index = self.e.storage.index(memory, places)
 
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
 
-            return self._check(op, places, access) if op.checked else access(e.mask)
+            return self.e.checks.checked(op, places, access) if op.checked else access(e.mask)
 
         loaded = self._by_stride(memory, indices, load_at)
         if memory.type.is_bool:
@@ -266,13 +65,13 @@ class MemoryAccess:
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
         e = self.e
-        start = self._start(memory)
+        start = self.e.storage.start(memory)
         if isinstance(index, Uniform):
 
             def one() -> Any:
                 return self._element(memory, kind, start, index.scalar)
 
-            return one() if e.guarded or mask is None else self._if_any(mask, one, ir.Constant(kind, None))
+            return one() if e.guarded or mask is None else self.e.checks.if_any(mask, one, ir.Constant(kind, None))
         if isinstance(index, Linear):
             pieces = self._pieces(memory, kind, start, index, mask)
             if pieces is not None:
@@ -281,7 +80,7 @@ class MemoryAccess:
 
     def _element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any) -> Any:
         loaded = self.e.builder.load(self.e.builder.gep(start, [index], source_etype=kind), align=memory.type.itemsize, typ=kind)
-        self.mark(loaded, memory)
+        self.e.storage.mark(loaded, memory)
         return loaded
 
     @staticmethod
@@ -389,7 +188,7 @@ class MemoryAccess:
                 zero = ir.Constant(vector, None)
                 name = f"llvm.masked.load.{mangled(vector)}.p0"
                 loaded = call_intrinsic(b, name, vector, address, ir.Constant(I32, alignment), self._part(mask, first, length), zero)
-            self.mark(loaded, memory)
+            self.e.storage.mark(loaded, memory)
             parts.append(loaded)
         while len(parts) > 1:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
@@ -435,7 +234,7 @@ class MemoryAccess:
         zero = ir.Constant(vector, None)
         loaded = call_intrinsic(e.builder, name, vector, pointers, ir.Constant(I32, size), e.masks.explicit(mask), zero)
         if memory is not None:
-            self.mark(loaded, memory)
+            self.e.storage.mark(loaded, memory)
         return loaded
 
     # ----------------------------------------------------------------------------------------------------------------- stores
@@ -447,13 +246,13 @@ class MemoryAccess:
         value = self._in_memory(op.memory.type, e.value(op.value))
 
         def store_at(places: list[Lanes]) -> None:
-            index = self._index(op.memory, places)
+            index = self.e.storage.index(op.memory, places)
 
             def access(mask: Mask) -> None:
                 self._store(op.memory, memory_type(op.memory.type), index, value, mask)
 
             if op.checked:
-                self._check(op, places, access)
+                self.e.checks.checked(op, places, access)
             else:
                 access(e.mask)
 
@@ -470,19 +269,19 @@ class MemoryAccess:
     def _store(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, value: Lanes, mask: Mask) -> None:
         e = self.e
         b = e.builder
-        start = self._start(memory)
+        start = self.e.storage.start(memory)
         if isinstance(index, Uniform):
 
             def one() -> None:
                 # of several lanes that write one element any may win
                 scalar = value.scalar if isinstance(value, Uniform) else e.masks.lane(e.lanes.vector(value), mask)
                 stored = b.store(scalar, b.gep(start, [index.scalar], source_etype=kind), align=memory.type.itemsize)
-                self.mark(stored, memory)
+                self.e.storage.mark(stored, memory)
 
             if e.guarded or mask is None:
                 one()
             else:
-                self._if_any(mask, one, None)
+                self.e.checks.if_any(mask, one, None)
             return
         vector = e.lanes.vector(value)
         if isinstance(index, Linear):
@@ -504,7 +303,7 @@ class MemoryAccess:
             else:
                 name = f"llvm.masked.store.{mangled(part.type)}.p0"
                 stored = call_intrinsic(b, name, ir.VoidType(), part, address, ir.Constant(I32, alignment), self._part(mask, first, length))
-            self.mark(stored, memory)
+            self.e.storage.mark(stored, memory)
 
     def _scatter(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, vector: Any, mask: Mask) -> None:
         e = self.e
@@ -512,4 +311,4 @@ class MemoryAccess:
         name = f"llvm.masked.scatter.{mangled(vector.type)}.v{e.width}p0"
         size = ir.Constant(I32, memory.type.itemsize)
         stored = call_intrinsic(e.builder, name, ir.VoidType(), vector, pointers, size, e.masks.explicit(mask))
-        self.mark(stored, memory)
+        self.e.storage.mark(stored, memory)

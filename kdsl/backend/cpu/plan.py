@@ -78,7 +78,7 @@ class Plan:
         self.stored: set[nodes.ValueOp] = set()
         """Values that a region stores for later ones."""
         self.stored_variables: set[nodes.Variable] = set()
-        """Variables that live from one region to another (or from one run of a region to the next)."""
+        """Variables that live from one region to another."""
         self.has_barriers = any(isinstance(op, nodes.Barrier) for op in nodes.walk(kernel.body))
         if self.has_barriers:
             _Fission(self).run()
@@ -260,7 +260,9 @@ class _Fission:
                 for child in nodes.children(op):
                     self.partition(child, (*path, op))
             elif op in plan.scalars:
-                if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave) or (isinstance(op, nodes.Load) and self.may_change(op, written)):
+                if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave) or (
+                    isinstance(op, nodes.Load) and self.may_change(op, written)
+                ):
                     flush()
                 items.append(op)
             else:
@@ -284,20 +286,8 @@ class _Fission:
             for variable in region.variables:
                 users.setdefault(variable, []).append(region)
             self.imports(region)
-        for variable, regions in users.items():
-            if len(regions) > 1 or not self.is_local(variable, regions[0]):
-                plan.stored_variables.add(variable)
-
-    def is_local(self, variable: nodes.Variable, region: Region) -> bool:
-        """Whether a variable of one region is new in each run of it."""
-        if self.plan.home_of[variable] not in self.plan.items:
-            return True
-        for op in region.ops:
-            if isinstance(op, nodes.Set) and op.variable is variable:
-                return True
-            if any(isinstance(o, nodes.Get | nodes.Set) and o.variable is variable for o in _walk_all([op])):
-                return False
-        return True
+        # A variable of one region is new in each run of it: its home is the region's block or lies inside the region.
+        plan.stored_variables.update(variable for variable, regions in users.items() if len(regions) > 1)
 
     def imports(self, region: Region) -> None:
         """Find the values that a region uses and does not define, and how it comes by them."""

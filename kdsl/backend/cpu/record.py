@@ -29,10 +29,8 @@ class Failures:
             self.function = self._define()
         thread = e.builder.add(e.builder.trunc(e.specials.first_thread, I32), lane)
         arguments = e.builder.function.args[0]
-        call = e.builder.call(
-            self.function, [arguments, e.specials.block_number, thread, ir.Constant(I32, site), dimension, index, extent]
-        )
-        e.memory.touches_no_array(call)
+        call = e.builder.call(self.function, [arguments, e.specials.block_number, thread, ir.Constant(I32, site), dimension, index, extent])
+        e.storage.touches_no_array(call)
 
     def _define(self) -> Any:
         e = self.e
@@ -60,7 +58,13 @@ class Failures:
         def write(name: str, value: Any) -> None:
             b.store(value, b.gep(record, [ir.Constant(I64, RECORD[name])], source_etype=ir.IntType(8)), align=4)
 
-        for name, value in (("site", site), ("dimension", dimension), ("index", index), ("extent", extent), ("kernel", argument("kernel", I32))):
+        for name, value in (
+            ("site", site),
+            ("dimension", dimension),
+            ("index", index),
+            ("extent", extent),
+            ("kernel", argument("kernel", I32)),
+        ):
             write(name, value)
         x, y = (b.zext(argument(name, I32), I64) for name in ("grid_x", "grid_y"))
         row = b.udiv(block, x)

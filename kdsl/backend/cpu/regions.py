@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.control import Merge
 from kdsl.backend.cpu.lanes import BIT, I64, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import NOBODY, Mask
+from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.scratch import Context
 from kdsl.backend.llvm.module import value_type
@@ -114,14 +114,12 @@ class Regions:
             group = b.phi(I64, "group")
             group.add_incoming(e.i64(0), before)
         self.at_block_level = False
-        copies = self._copies(region)
-        for copy in range(copies):
-            e.values = dict(outside)
-            self._at_group(group if copy == 0 else b.add(group, e.i64(copy)))
-            self._group(region, anyone)
+        e.values = dict(outside)
+        self._at_group(group)
+        self._group(region, anyone)
         self.at_block_level = True
         if e.groups > 1:
-            following = b.add(group, e.i64(copies))
+            following = b.add(group, e.i64(1))
             group.add_incoming(following, b.block)
             b.cbranch(b.icmp_unsigned("<", following, e.i64(e.groups)), head, after)
         else:
@@ -136,15 +134,6 @@ class Regions:
             rest = e.append("rest")
             b.cbranch(b.load(anyone, typ=BIT), rest, self.block_end)
             b.position_at_end(rest)
-
-    def _copies(self, region: Region) -> int:
-        """How many groups one trip of the loop over groups runs: several where what they load in common is then loaded once."""
-        import os
-        U = int(os.environ.get("UNROLL","1"))
-        while self.e.groups % U: U //= 2
-        if self.e.plan.has_barriers and not any(nodes.children(op) for op in region.ops) and len(region.ops) > 16:
-            return U
-        return 1
 
     def _group(self, region: Region, anyone: Any) -> None:
         """Run the region for one group."""

@@ -50,10 +50,10 @@ class Context:
     def load(self) -> Any:
         """The value of the present group."""
         loaded = self.e.builder.load(self._address(), align=min(self.stride, ALIGNMENT), typ=self.kind)
-        self.e.memory.mark(loaded, self)
+        self.e.storage.mark(loaded, self)
         return loaded
 
     def store(self, value: Any) -> None:
         """Set the value of the present group."""
         stored = self.e.builder.store(value, self._address(), align=min(self.stride, ALIGNMENT))
-        self.e.memory.mark(stored, self)
+        self.e.storage.mark(stored, self)

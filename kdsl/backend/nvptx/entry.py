@@ -21,7 +21,8 @@ SHARED: Final = 3
 LONGEST_VIEW: Final = 1 << 48
 """No array has more elements: device addresses have fewer bits than this says."""
 
-_POINTERS: Final = ("claim", "record")
+_POINTERS: Final = {"claim": 4, "record": 8}
+"""Hidden parameters that are addresses, and their alignment."""
 
 
 def pointer(space: int) -> ir.Type:
@@ -91,7 +92,7 @@ class Entry:
             attribute(argument.attributes, f"range(i32 1, {-(1 << 31)})")
         elif _is_pointer(slot):
             argument.add_attribute("noalias")
-            argument.attributes.align = 8
+            argument.attributes.align = _POINTERS[slot.name]
 
 
 def _is_pointer(slot: Slot) -> bool:

@@ -46,9 +46,9 @@ class Failures:
         claim, record, kernel, grid_x, grid_y, site, dimension, index, extent = function.args
         for name, argument in zip((*_HIDDEN, "site", "dimension", "index", "extent"), function.args, strict=True):
             argument.name = name
-        for owned in (claim, record):
+        for owned, alignment in ((claim, 4), (record, 8)):
             owned.add_attribute("noalias")
-            owned.attributes.align = 8
+            owned.attributes.align = alignment
 
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         first, done = function.append_basic_block("first"), function.append_basic_block("done")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from text import kernel_of, ops
+from text import kernel_of
 
 from kdsl.ir import nodes
 

@@ -22,7 +22,7 @@ def define(text: str, **names: Any) -> dict[str, Any]:
     return space
 
 
-def kernel_of(body: str, parameters: str, options: str = "grid=1, block=32", **names: Any) -> nodes.Kernel:
+def kernel_of(body: str, parameters: str, options: str = "grid=1, block=32", /, **names: Any) -> nodes.Kernel:
     """The IR of a kernel with this body (its lines) and these parameters."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     ir: nodes.Kernel = define(f"@kernel({options})\ndef tested({parameters}) -> None:\n{lines}", **names)["tested"].ir()

@@ -10,7 +10,7 @@ import itertools
 import re
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -228,7 +228,7 @@ class FakeDriver:
 
 
 @pytest.fixture
-def fake_driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+def fake_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """A machine with one fake GPU of compute capability 9.0."""
     real = pytest.importorskip("cuda.bindings.driver")
     fake = FakeDriver(real)
@@ -238,4 +238,6 @@ def fake_driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(device, "_devices", {})
     monkeypatch.setattr("kdsl.runtime.exit._reporters", [])
     monkeypatch.delenv("KDSL_DEVICE", raising=False)
-    return fake
+    yield fake
+    for found in device._devices.values():  # what the test leaves behind must not be freed by a real driver
+        found.__dict__["finalise"] = lambda action: None

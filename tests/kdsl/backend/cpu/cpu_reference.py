@@ -99,7 +99,9 @@ def _exchange(op: nodes.Exchange, lanes: dict[int, list[Any]]) -> dict[int, Any]
 
 
 class _Thread:
-    def __init__(self, owner: Interpreter, block: tuple[int, int, int], number: int, arguments: dict[str, Any], shared: dict[Any, Any]) -> None:
+    def __init__(
+        self, owner: Interpreter, block: tuple[int, int, int], number: int, arguments: dict[str, Any], shared: dict[Any, Any]
+    ) -> None:
         self.owner = owner
         self.kernel = owner.kernel
         self.block, self.number = block, number

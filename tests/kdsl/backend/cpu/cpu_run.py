@@ -45,7 +45,20 @@ class Runner:
 
     def failure(self) -> dict[str, int] | None:
         """The recorded failure, which is cleared."""
-        names = ("state", "kernel", "site", "dimension", "index", "extent", "block_x", "block_y", "block_z", "thread_x", "thread_y", "thread_z")
+        names = (
+            "state",
+            "kernel",
+            "site",
+            "dimension",
+            "index",
+            "extent",
+            "block_x",
+            "block_y",
+            "block_z",
+            "thread_x",
+            "thread_y",
+            "thread_z",
+        )
         found = dict(zip(names, struct.unpack_from(abi.RECORD_FORMAT, self.record.tobytes()), strict=True))
         self.record[:] = 0
         claimed, self.claim[0] = bool(self.claim[0]), 0

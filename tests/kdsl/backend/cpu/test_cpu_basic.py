@@ -30,7 +30,8 @@ def test_saxpy(threads: int, n: int) -> None:
     x, y = np.arange(n, dtype=np.float32), np.full(n + 1, 3, np.float32)
     run(-(-n // threads), y=y[:n], x=x, a=2.0)
     np.testing.assert_array_equal(y[:n], 2 * x + 3)
-    assert y[n] == 3 and run.failure() is None
+    assert y[n] == 3
+    assert run.failure() is None
 
 
 def test_checked() -> None:
@@ -40,5 +41,5 @@ def test_checked() -> None:
     np.testing.assert_array_equal(y, 2 * x + 3)
     found = run.failure()
     assert found is not None
-    assert found["kernel"] == 7 and found["extent"] == 1000 and found["block_x"] == 3
+    assert (found["kernel"], found["extent"], found["block_x"]) == (7, 1000, 3)
     assert found["index"] == 768 + found["thread_x"] >= 1000

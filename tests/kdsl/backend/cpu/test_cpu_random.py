@@ -20,7 +20,19 @@ class Generator:
 
     def __init__(self, seed: int, *, barriers: bool = False, exchanges: bool = False) -> None:
         self.random = random.Random(seed)
-        shapes = [(1, 1, 1), (5, 7, 1), (17, 1, 1), (32, 1, 1), (33, 1, 1), (48, 1, 1), (16, 16, 1), (96, 1, 1), (8, 4, 3), (16, 3, 2), (2, 3, 11)]
+        shapes = [
+            (1, 1, 1),
+            (5, 7, 1),
+            (17, 1, 1),
+            (32, 1, 1),
+            (33, 1, 1),
+            (48, 1, 1),
+            (16, 16, 1),
+            (96, 1, 1),
+            (8, 4, 3),
+            (16, 3, 2),
+            (2, 3, 11),
+        ]
         self.k = Builder("random", self.random.choice(shapes))
         self.barriers, self.exchanges = barriers, exchanges
         k = self.k
@@ -195,7 +207,20 @@ class Generator:
     def exchange(self) -> None:
         k, r = self.k, self.random
         value = k.get(r.choice(self.variables))
-        name = r.choice(["warp_sum", "warp_max", "warp_min", "shuffle", "shuffle_xor", "shuffle_up", "shuffle_down", "warp_ballot", "warp_any", "warp_all"])
+        name = r.choice(
+            [
+                "warp_sum",
+                "warp_max",
+                "warp_min",
+                "shuffle",
+                "shuffle_xor",
+                "shuffle_up",
+                "shuffle_down",
+                "warp_ballot",
+                "warp_any",
+                "warp_all",
+            ]
+        )
         goal = r.choice(self.variables)
         if name.startswith("shuffle"):
             amount = k.lift(r.randrange(-3, 40), I64) if r.random() < 0.5 else self.source()

@@ -1,0 +1,183 @@
+"""Checks of indices and assertions: what fails is left out and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Uniform, Vector
+from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.llvm.module import call_intrinsic
+from kdsl.ir import nodes
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Check:
+    """That one index is inside its dimension."""
+
+    def __init__(self, emission: Emission, op: nodes.ValueOp, index: Lanes, extent: Any) -> None:
+        self.e = emission
+        self.op = op
+        self.index = index
+        """The index, i64."""
+        self.extent = extent
+        """LLVM scalar: the number of elements."""
+
+    def inside(self) -> Any:
+        """Whether it is, as a `Uniform` or `Vector` of bools."""
+        b, lanes = self.e.builder, self.e.lanes
+        if isinstance(self.index, Uniform):
+            return Uniform(b.icmp_unsigned("<", self.index.scalar, self.extent))
+        if isinstance(self.index, Linear):
+            found = lanes.below(self.index, self.extent, self.op)
+            if found is not None:
+                return found
+        return Vector(b.icmp_unsigned("<", lanes.vector(self.index), lanes.splat(self.extent)))
+
+
+class Checks:
+    """Emits checks for one kernel."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.e = emission
+
+    def _checks(self, op: nodes.Load | nodes.Store, indices: list[Lanes]) -> list[Check]:
+        """What must hold, dimension by dimension."""
+        e, memory = self.e, op.memory
+        if isinstance(memory, nodes.View):
+            return [Check(e, op.indices[0], indices[0], e.arguments[f"{memory.name}.length"])]
+        extents = [e.i64(extent) for extent in memory.shape]
+        return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
+
+    def checked(self, op: nodes.Load | nodes.Store, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
+        """Run `access` with the lanes whose indices are inside, after recording a failure of the others; its result, 0 where it did not run."""
+        e = self.e
+        b, masks = e.builder, e.masks
+        checks = self._checks(op, indices)
+        if all(isinstance(check.index, Uniform) for check in checks):
+            together = None
+            for check in checks:
+                together = check.inside().scalar if together is None else b.and_(together, check.inside().scalar)
+            good, bad, after = e.append("inside"), e.append("outside"), e.append("accessed")
+            b.cbranch(together, good, bad).set_weights([1 << 16, 1])
+            b.position_at_end(good)
+            result = access(e.mask)
+            good_end = b.block
+            b.branch(after)
+            b.position_at_end(bad)
+            self._record(op, checks, e.mask)
+            b.branch(after)
+            bad_end = b.block
+            b.position_at_end(after)
+            if result is None:
+                return None
+            phi = b.phi(result.type)
+            phi.add_incoming(result, good_end)
+            phi.add_incoming(ir.Constant(result.type, None), bad_end)
+            return phi
+        return access(masks.both(e.mask, self._inside_mask(op, checks)))
+
+    def _inside_mask(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> Any:
+        """The lanes that are inside, after recording a failure of active ones that are not; mostly found out by comparing scalars."""
+        e = self.e
+        b, masks = e.builder, e.masks
+        ways: list[tuple[Any, ir.Block]] = []
+        after = e.append("checked")
+        whole = [self._surely(check) for check in checks]
+        if all(sure is not None for sure in whole):
+            slow = e.append("check")
+            together = whole[0]
+            for sure in whole[1:]:
+                together = b.and_(together, sure)
+            ways.append((masks.all, b.block))
+            b.cbranch(together, after, slow).set_weights([1 << 10, 1])
+            b.position_at_end(slow)
+        inside = None
+        for check in checks:
+            vector = e.lanes.vector(check.inside())
+            inside = vector if inside is None else masks.both(inside, vector)
+        outside = masks.without(e.mask, inside)
+        bad = e.append("outside")
+        ways.append((inside, b.block))
+        b.cbranch(masks.any(outside), bad, after).set_weights([1, 1 << 16])
+        b.position_at_end(bad)
+        self._record(op, checks, outside)
+        ways.append((inside, b.block))
+        b.branch(after)
+        b.position_at_end(after)
+        phi = b.phi(masks.type)
+        for mask, block in ways:
+            phi.add_incoming(mask, block)
+        return phi
+
+    def _surely(self, check: Check) -> Any:
+        """i1: a condition on scalars under which all lanes are inside, None if there is no cheap one."""
+        b = self.e.builder
+        if isinstance(check.index, Uniform):
+            return check.inside().scalar
+        if not isinstance(check.index, Linear) or check.index.offsets is None:
+            return None
+        low, high = min(check.index.offsets), max(check.index.offsets)
+        room = b.sub(check.extent, self.e.i64(high - low))
+        room = call_intrinsic(b, "llvm.smax.i64", I64, room, self.e.i64(0))
+        first = b.add(check.index.base, self.e.i64(low)) if low else check.index.base
+        return b.icmp_unsigned("<", first, room)
+
+    def _record(self, op: nodes.Load | nodes.Store, checks: list[Check], failing: Mask) -> None:
+        """Record the failure of one of the failing lanes, in its first dimension that is outside."""
+        e = self.e
+        b = e.builder
+        lane = e.masks.first(failing)
+
+        def of_lane(value: Lanes) -> Any:
+            return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
+
+        dimension: Any = ir.Constant(I32, len(checks) - 1)
+        index, extent = of_lane(checks[-1].index), checks[-1].extent
+        for number in reversed(range(len(checks) - 1)):
+            inside = of_lane(checks[number].inside())
+            dimension = b.select(inside, dimension, ir.Constant(I32, number))
+            index = b.select(inside, index, of_lane(checks[number].index))
+            extent = b.select(inside, extent, checks[number].extent)
+        if not e.guarded and failing is not None:  # perhaps there is no lane at all
+            self.if_any(failing, lambda: e.failures.call(op.site, lane, dimension, index, extent), None)
+        else:
+            e.failures.call(op.site, lane, dimension, index, extent)
+
+    def assertion(self, op: nodes.Assertion) -> None:
+        """Record a failure of some lane for which the condition does not hold."""
+        e = self.e
+        condition = e.value(op.condition)
+        bad, after = e.append("failed"), e.append("asserted")
+        if isinstance(condition, Uniform):
+            failing = e.mask
+            e.builder.cbranch(condition.scalar, after, bad).set_weights([1 << 16, 1])
+        else:
+            failing = e.masks.without(e.mask, e.lanes.vector(condition))
+            e.builder.cbranch(e.masks.any(failing), bad, after).set_weights([1, 1 << 16])
+        e.builder.position_at_end(bad)
+        e.failures.call(op.site, e.masks.first(failing), ir.Constant(I32, 0), e.i64(0), e.i64(0))
+        e.builder.branch(after)
+        e.builder.position_at_end(after)
+
+    def if_any(self, mask: Mask, action: Callable[[], Any], otherwise: Any) -> Any:
+        """Run an action if the mask has lanes; its result, else `otherwise`."""
+        e = self.e
+        b = e.builder
+        inside, after, before = e.append("any"), e.append("done"), b.block
+        b.cbranch(e.masks.any(mask), inside, after)
+        b.position_at_end(inside)
+        result = action()
+        end = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        if otherwise is None:
+            return None
+        phi = b.phi(otherwise.type)
+        phi.add_incoming(otherwise, before)
+        phi.add_incoming(result, end)
+        return phi

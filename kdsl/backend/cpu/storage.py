@@ -1,0 +1,109 @@
+"""Where arrays lie, the number of an element in its array, and what LLVM is told of arrays that do not overlap.
+
+Arrays are told apart by alias scopes: a view, a shared or local array, all contexts. Two views that the kernel touches through one witness only may be the
+same array (element-wise in place) and share a scope; any other overlap with a written view is refused at the launch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Term, Vector
+from kdsl.backend.cpu.scratch import ALIGNMENT
+from kdsl.ir import nodes
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Storage:
+    """The arrays of one kernel."""
+
+    def __init__(self, emission: Emission) -> None:
+        self.e = emission
+        self._local_stride: dict[nodes.Array, int] = {}
+        self._offsets: dict[nodes.Array, int] = {}
+        self._scopes: dict[Any, Any] = {}
+        self._every_scope: list[Any] = []
+        self._metadata: dict[int, tuple[Any, Any]] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        e = self.e
+        domain = e.module.add_metadata([ir.MetaDataString(e.module, "kdsl")])
+        groups: dict[str, Any] = {}
+
+        def scope(name: str) -> Any:
+            made = e.module.add_metadata([ir.MetaDataString(e.module, name), domain])
+            self._every_scope.append(made)
+            return made
+
+        for parameter in e.kernel.parameters:
+            if isinstance(parameter, nodes.View):
+                key = f"witness {parameter.witness}" if parameter.witness else f"view {parameter.name}"
+                if key not in groups:
+                    groups[key] = scope(key)
+                self._scopes[parameter] = groups[key]
+        for number, array in enumerate(e.kernel.arrays):
+            self._scopes[array] = scope(f"array {number}")
+            size = array.size * array.type.itemsize
+            if array.space == "local":
+                size *= e.width
+                self._local_stride[array] = -(-size // ALIGNMENT) * ALIGNMENT
+                size = self._local_stride[array] * (e.groups if e.plan.has_barriers else 1)
+            self._offsets[array] = e.scratch.reserve(size)
+        self._contexts = scope("contexts")
+
+    # --------------------------------------------------------------------------------------------------------------- aliasing
+
+    def mark(self, access: Any, memory: Any) -> None:
+        """Tell LLVM which array an instruction touches."""
+        own = self._scopes.get(memory, self._contexts)
+        if id(own) not in self._metadata:
+            module = self.e.module
+            self._metadata[id(own)] = (module.add_metadata([own]), module.add_metadata([s for s in self._every_scope if s is not own]))
+        scope, others = self._metadata[id(own)]
+        access.set_metadata("alias.scope", scope)
+        access.set_metadata("noalias", others)
+
+    def touches_no_array(self, call: Any) -> None:
+        """Tell LLVM that a call touches none of the arrays."""
+        call.set_metadata("noalias", self.e.module.add_metadata(list(self._every_scope)))
+
+    # -------------------------------------------------------------------------------------------------------------- addresses
+
+    def start(self, memory: nodes.Memory) -> Any:
+        """The address of the first element (of the group's part of a local array)."""
+        e = self.e
+        if isinstance(memory, nodes.View):
+            return e.arguments[f"{memory.name}.address"]
+        start = e.scratch.pointer(self._offsets[memory])
+        if memory.space == "local" and e.plan.has_barriers and e.groups > 1:
+            place = e.builder.mul(e.specials.group, e.i64(self._local_stride[memory]))
+            start = e.builder.gep(start, [place], source_etype=ir.IntType(8))
+        return start
+
+    def index(self, memory: nodes.Memory, indices: list[Lanes]) -> Lanes:
+        """The number of the element: row-major in an array, element by element and lane by lane in a local one."""
+        total = indices[0]
+        if isinstance(memory, nodes.View):
+            return total
+        for extent, index in zip(memory.shape[1:], indices[1:], strict=True):
+            total = self._sum(self._times(total, extent), index)
+        if memory.space == "local":
+            total = self._sum(self._times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
+        return total
+
+    def _times(self, a: Lanes, factor: int) -> Lanes:
+        lanes = self.e.lanes
+        product = lanes.multiply(a, lanes.number(I64, factor))
+        if product is None:
+            product = Vector(self.e.builder.mul(lanes.vector(a), lanes.splat(self.e.i64(factor))))
+        return product
+
+    def _sum(self, a: Lanes, b: Lanes) -> Lanes:
+        lanes = self.e.lanes
+        total = lanes.add(a, b)
+        return Vector(self.e.builder.add(lanes.vector(a), lanes.vector(b))) if total is None else total

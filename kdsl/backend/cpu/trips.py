@@ -1,0 +1,113 @@
+"""The trips of a `ForRange`: its counter, and whether there is a first and a next one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Uniform, Vector, modest
+from kdsl.ir import nodes
+from kdsl.lang.types import I64 as INDEX
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+class Trips:
+    """The counter of a `ForRange`, and the questions whether there is a first and a next trip; exact up to the limits of i64."""
+
+    def __init__(self, emission: Emission, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        self.e = emission
+        self.op = op
+        self.stop, self.step = stop, step
+        self.ascending = _sign(op.step)
+        """1 or -1 if the sign of the step is known, else 0."""
+        steps = op.step.range or ((int(op.step.value),) * 2 if isinstance(op.step, nodes.Constant) else None)
+        self.safe = self.ascending != 0 and modest(op.counter) and steps is not None and max(map(abs, steps)) < 1 << 60
+        """Whether counter + step cannot wrap."""
+        if not isinstance(step, Uniform) or isinstance(start, Vector):
+            self.form: Lanes = Vector(emission.lanes.vector(start))
+            kind: Any = ir.VectorType(I64, emission.width)
+            first = self.form.vector
+        else:
+            self.form = start
+            kind, first = I64, start.scalar if isinstance(start, Uniform) else start.base
+        self.kind = kind
+        self.slot = emission.allocate(kind, "counter")
+        emission.builder.store(first, self.slot)
+        self.start = start
+
+    def counter(self) -> Lanes:
+        """The counter of the present trip."""
+        loaded = self.e.builder.load(self.slot, typ=self.kind)
+        if isinstance(self.form, Vector):
+            return Vector(loaded)
+        multiple = self.form.multiple
+        step = self.step.multiple if isinstance(self.step, Uniform) else 1
+        shared = math.gcd(multiple, step)
+        return Uniform(loaded, shared) if isinstance(self.form, Uniform) else Linear(loaded, self.form.terms, shared)
+
+    def first(self) -> Lanes:
+        """Whether there is a first trip."""
+        return self._inside(self.start, self.op.start)
+
+    def next(self) -> Lanes:
+        """Step the counter; whether there is a next trip."""
+        e = self.e
+        b = e.builder
+        now = self.counter()
+        step = e.lanes.vector(self.step) if isinstance(self.form, Vector) else self._step_scalar()
+        raw = b.load(self.slot, typ=self.kind)
+        b.store(b.add(raw, step), self.slot)
+        if self.safe:
+            return self._inside(self.counter(), None)
+        # start < stop held, so the distance is exact as an unsigned number, and tells whether another step stays inside
+        values = [now, self.stop, self.step]
+        if all(isinstance(v, Uniform) for v in values):
+            counter, stop, stride = (v.scalar for v in values if isinstance(v, Uniform))
+        else:
+            counter, stop, stride = (e.lanes.vector(v) for v in values)
+        up = b.icmp_unsigned(">", b.sub(stop, counter), stride)
+        down = b.icmp_unsigned(">", b.sub(counter, stop), b.neg(stride))
+        result = up if self.ascending > 0 else down if self.ascending < 0 else b.select(self._is_positive(stride), up, down)
+        return Uniform(result) if result.type == ir.IntType(1) else Vector(result)
+
+    def _step_scalar(self) -> Any:
+        assert isinstance(self.step, Uniform)
+        return self.step.scalar
+
+    def _is_positive(self, stride: Any) -> Any:
+        return self.e.builder.icmp_signed(
+            ">", stride, ir.Constant(stride.type, None) if isinstance(stride.type, ir.VectorType) else self.e.i64(0)
+        )
+
+    def _inside(self, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
+        """Whether a counter is before the stop. `origin` tells its range; None means that it cannot be near the limits of i64."""
+        e = self.e
+        if self.ascending:
+            return self._order("lt" if self.ascending > 0 else "gt", counter, origin)
+        up, down = self._order("lt", counter, origin), self._order("gt", counter, origin)
+        b = e.builder
+        if isinstance(up, Uniform) and isinstance(down, Uniform) and isinstance(self.step, Uniform):
+            step = self.step.scalar
+            forth, back = b.icmp_signed(">", step, e.i64(0)), b.icmp_signed("<", step, e.i64(0))
+            return Uniform(b.or_(b.and_(forth, up.scalar), b.and_(back, down.scalar)))
+        step, zero = e.lanes.vector(self.step), ir.Constant(ir.VectorType(I64, e.width), None)
+        forth, back = b.icmp_signed(">", step, zero), b.icmp_signed("<", step, zero)
+        return Vector(b.or_(b.and_(forth, e.lanes.vector(up)), b.and_(back, e.lanes.vector(down))))
+
+    def _order(self, op: nodes.CompareName, counter: Lanes, origin: nodes.ValueOp | None) -> Lanes:
+        e = self.e
+        found = e.lanes.compare(op, counter, self.stop, origin, self.op.stop)
+        if found is not None:
+            return found
+        if isinstance(counter, Uniform) and isinstance(self.stop, Uniform):
+            return Uniform(e.scalars.compare(op, INDEX, counter.scalar, self.stop.scalar))
+        return Vector(e.vectors.compare(op, INDEX, e.lanes.vector(counter), e.lanes.vector(self.stop)))
+
+
+def _sign(step: nodes.ValueOp) -> int:
+    low, high = (int(step.value),) * 2 if isinstance(step, nodes.Constant) else step.range or (-1, 1)
+    return 1 if low > 0 else -1 if high < 0 else 0
