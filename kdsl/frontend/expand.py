@@ -227,7 +227,8 @@ def _expand(ctx: Context, frame: Frame, arguments: Mapping[str, Value], node: as
     ctx.frames.append(frame)
     with ctx.nested(body):
         for name, value in arguments.items():
-            assign(ctx, name, value, frame.source.names.places[name][0], node)
+            place = frame.source.names.places[name][0]
+            assign(ctx, name, value, place, place)
         run_body(ctx, frame.source.body)
         falls_through = frame.assigned is not None
         ctx.location = outer_location

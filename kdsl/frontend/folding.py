@@ -110,7 +110,7 @@ def fma(type: DType, a: float, b: float, c: float) -> float | None:
 def round_fraction(type: DType, exact: Fraction) -> float:
     """An exact number rounded once, to nearest even; the precision that is left after the leading bit, or what subnormals leave."""
     least_exponent = {16: -24, 32: -149, 64: -1074}[type.bits]
-    magnitude = abs(exact)
+    magnitude, sign = abs(exact), -1.0 if exact < 0 else 1.0
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     if magnitude < Fraction(2) ** exponent:
         exponent -= 1
@@ -118,8 +118,8 @@ def round_fraction(type: DType, exact: Fraction) -> float:
     rounded = round(magnitude / Fraction(2) ** unit)
     limit = {16: 16, 32: 128, 64: 1024}[type.bits]
     if rounded * Fraction(2) ** unit >= Fraction(2) ** limit:
-        return math.copysign(math.inf, exact)
-    return math.copysign(math.ldexp(float(rounded), unit), exact)
+        return sign * math.inf
+    return sign * math.ldexp(float(rounded), unit)
 
 
 def compare(op: str, a: Number, b: Number) -> bool:

@@ -76,7 +76,8 @@ def gelu_gate(x: f32) -> f32:
     """(1 + tanh(u)) / 2 with u = sqrt(2 / pi) * (x + 0.044715 * x ** 3), written as 1 / (1 + exp(-2 u)), which keeps its precision where it
     is small.
     """
-    return 1.0 / (1.0 + exp(-2.0 * SLOPE * (x + CUBIC * x * x * x)))
+    gate: f32 = 1.0 / (1.0 + exp(-2.0 * SLOPE * (x + CUBIC * x * x * x)))
+    return gate
 
 
 @kernel(grid=elements("y"), requires=("len(x) == len(y)",))

@@ -69,7 +69,7 @@ class Checks:
             good_end = b.block
             b.branch(after)
             b.position_at_end(bad)
-            self._record(op, checks, e.mask)
+            self._record(op, checks)
             b.branch(after)
             bad_end = b.block
             b.position_at_end(after)
@@ -85,34 +85,41 @@ class Checks:
         """The lanes that are inside, after recording a failure of active ones that are not; mostly found out by comparing scalars."""
         e = self.e
         b, masks = e.builder, e.masks
-        ways: list[tuple[Any, ir.Block]] = []
-        after = e.append("checked")
+        slow, after = e.append("check"), e.append("checked")
         whole = [self._surely(check) for check in checks]
+        inside: Any = None
         if all(sure is not None for sure in whole):
-            slow = e.append("check")
-            together = whole[0]
+            inside = whole[0]
             for sure in whole[1:]:
-                together = b.and_(together, sure)
-            ways.append((masks.all, b.block))
-            b.cbranch(together, after, slow).set_weights([1 << 10, 1])
+                inside = b.and_(inside, sure)
+            before = b.block
+            b.cbranch(inside, after, slow).set_weights([1 << 10, 1])
             b.position_at_end(slow)
-        inside = None
+            found = masks.unpacked(self._inside_bits(op, checks))
+            end = b.block
+            b.branch(after)
+            b.position_at_end(after)
+            phi = b.phi(masks.type)
+            phi.add_incoming(masks.all, before)
+            phi.add_incoming(found, end)
+            return phi
         for check in checks:
             vector = e.lanes.vector(check.inside())
             inside = vector if inside is None else masks.both(inside, vector)
-        outside = masks.without(e.mask, inside)
-        bad = e.append("outside")
-        ways.append((inside, b.block))
-        b.cbranch(masks.any(outside), bad, after).set_weights([1, 1 << 16])
-        b.position_at_end(bad)
-        self._record(op, checks, outside)
-        ways.append((inside, b.block))
+        b.cbranch(masks.any(masks.without(e.mask, inside)), slow, after).set_weights([1, 1 << 16])
+        b.position_at_end(slow)
+        self._inside_bits(op, checks)
         b.branch(after)
         b.position_at_end(after)
-        phi = b.phi(masks.type)
-        for mask, block in ways:
-            phi.add_incoming(mask, block)
-        return phi
+        return inside
+
+    def _inside_bits(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> Any:
+        """The active lanes that are inside, as bits, found by calls out of the way, which record failures of the others."""
+        e = self.e
+        bits = e.masks.packed(e.mask)
+        for dimension, check in enumerate(checks):
+            bits = e.failures.check(op.site, dimension, check.index, check.extent, bits)
+        return bits
 
     def _surely(self, check: Check) -> Any:
         """i1: a condition on scalars under which all lanes are inside, None if there is no cheap one."""
@@ -127,26 +134,29 @@ class Checks:
         first = b.add(check.index.base, self.e.i64(low)) if low else check.index.base
         return b.icmp_unsigned("<", first, room)
 
-    def _record(self, op: nodes.Load | nodes.Store, checks: list[Check], failing: Mask) -> None:
-        """Record the failure of one of the failing lanes, in its first dimension that is outside."""
+    def _record(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> None:
+        """Record that indices that all lanes share are outside, in the first dimension that is."""
         e = self.e
         b = e.builder
-        lane = e.masks.first(failing)
 
-        def of_lane(value: Lanes) -> Any:
-            return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
+        def scalar(check: Check) -> Any:
+            return e.scalar(check.index)
 
         dimension: Any = ir.Constant(I32, len(checks) - 1)
-        index, extent = of_lane(checks[-1].index), checks[-1].extent
+        index, extent = scalar(checks[-1]), checks[-1].extent
         for number in reversed(range(len(checks) - 1)):
-            inside = of_lane(checks[number].inside())
+            inside = checks[number].inside().scalar
             dimension = b.select(inside, dimension, ir.Constant(I32, number))
-            index = b.select(inside, index, of_lane(checks[number].index))
+            index = b.select(inside, index, scalar(checks[number]))
             extent = b.select(inside, extent, checks[number].extent)
-        if not e.guarded and failing is not None:  # perhaps there is no lane at all
-            self.if_any(failing, lambda: e.failures.call(op.site, lane, dimension, index, extent), None)
-        else:
-            e.failures.call(op.site, lane, dimension, index, extent)
+
+        def record() -> None:
+            e.failures.call(op.site, e.masks.first(e.mask), dimension, index, extent)
+
+        if e.guarded or e.mask is None:
+            record()
+        else:  # perhaps there is no lane at all
+            self.if_any(e.mask, record, None)
 
     def assertion(self, op: nodes.Assertion) -> None:
         """Record a failure of some lane for which the condition does not hold."""

@@ -9,7 +9,7 @@ flattened branches); after a jump `dead` is True and the current LLVM block is c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from llvmlite import ir
 
@@ -21,8 +21,6 @@ from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level, Uniformity
-
-POINTER: Final = ir.PointerType()
 
 
 class Emission:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.emission import POINTER, Emission
-from kdsl.backend.cpu.lanes import I32, I64
+from kdsl.backend.cpu.emission import Emission
+from kdsl.backend.cpu.lanes import I32, I64, POINTER
 from kdsl.backend.llvm.module import call_intrinsic, memory_type
 from kdsl.ir.abi import layout
 

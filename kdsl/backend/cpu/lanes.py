@@ -20,6 +20,7 @@ from kdsl.ir import nodes
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
 BIT: Final = ir.IntType(1)
+POINTER: Final = ir.PointerType()
 
 _MODEST: Final = 1 << 61
 """Values below it in magnitude stay in an i64 when a group's offsets are added or subtracted."""

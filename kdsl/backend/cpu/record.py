@@ -1,44 +1,92 @@
-"""Failed checks: the function, out of the way of the hot code, that claims the record of `ir.abi` and fills it."""
+"""Failed checks: the functions, out of the way of the hot code, that claim the record of `ir.abi` and fill it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import I32, I64
+from kdsl.backend.cpu.lanes import I32, I64, POINTER, LaneArithmetic, Lanes, Linear, Term
+from kdsl.backend.cpu.masks import Masks
 from kdsl.ir.abi import RECORD, layout
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
-_NAME: Final = "record.failure"
-
 
 class Failures:
-    """Emits calls of the recording function, which is made at the first of them."""
+    """Emits calls of functions that are made at their first use: one records a failure, two check the indices of a group and record one that is outside."""
 
     def __init__(self, emission: Emission) -> None:
         self.e = emission
-        self.function: Any = None
+        self._functions: dict[str, Any] = {}
+
+    def _function(self, name: str, define: Callable[[Any], None], result: ir.Type, *parameters: ir.Type) -> Any:
+        if name not in self._functions:
+            function = ir.Function(self.e.module, ir.FunctionType(result, parameters), name)
+            function.linkage = "internal"
+            # the callee saves what it uses, so that a check costs the hot code around it no registers
+            function.calling_convention = ""
+            for attribute in ("noinline", "cold", "nounwind"):
+                function.attributes.add(attribute)
+            self._functions[name] = function
+            define(function)
+        return self._functions[name]
+
+    def _recorder(self) -> Any:
+        return self._function("record.failure", self._define_recorder, ir.VoidType(), POINTER, I64, I32, I32, I32, I64, I64)
 
     def call(self, site: int, lane: Any, dimension: Any, index: Any, extent: Any) -> None:
         """Record a failure of one lane (i32); dimension is i32, index and extent are i64."""
         e = self.e
-        if self.function is None:
-            self.function = self._define()
         thread = e.builder.add(e.builder.trunc(e.specials.first_thread, I32), lane)
-        arguments = e.builder.function.args[0]
-        call = e.builder.call(self.function, [arguments, e.specials.block_number, thread, ir.Constant(I32, site), dimension, index, extent])
-        e.storage.touches_no_array(call)
+        arguments = [e.builder.function.args[0], e.specials.block_number, thread, ir.Constant(I32, site), dimension, index, extent]
+        e.storage.touches_no_array(e.builder.call(self._recorder(), arguments))
 
-    def _define(self) -> Any:
+    def check(self, site: int, dimension: int, index: Lanes, extent: Any, active: Any) -> Any:
+        """The lanes of `active` (as bits) whose index is inside one dimension, after recording a failure of the first that is not."""
         e = self.e
-        pointer = ir.PointerType()
-        function = ir.Function(e.module, ir.FunctionType(ir.VoidType(), [pointer, I64, I32, I32, I32, I64, I64]), _NAME)
-        function.linkage = "internal"
-        for attribute in ("noinline", "cold", "nounwind"):
-            function.attributes.add(attribute)
+        bits = e.masks.bits
+        common = (POINTER, I64, I32, I32, I32, I64, bits)
+        if isinstance(index, Linear) and index.offsets == e.lanes.iota:
+            function, place = self._function("check.run", self._define_run, bits, *common, I64), index.base
+        else:
+            function = self._function("check.lanes", self._define_lanes, bits, *common, ir.VectorType(I64, e.width))
+            place = e.lanes.vector(index)
+        thread = e.builder.trunc(e.specials.first_thread, I32)
+        numbers = (ir.Constant(I32, site), ir.Constant(I32, dimension))
+        call = e.builder.call(function, [e.builder.function.args[0], e.specials.block_number, thread, *numbers, extent, active, place])
+        e.storage.touches_no_array(call)
+        return call
+
+    def _define_run(self, function: Any) -> None:
+        """Lane n has the index `place` + n."""
+        lanes = self._function(
+            "check.lanes", self._define_lanes, self.e.masks.bits, *(a.type for a in function.args[:-1]), ir.VectorType(I64, self.e.width)
+        )
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        base = LaneArithmetic(b, self.e.width, narrow_compares=False)
+        index = base.vector(Linear(function.args[-1], (Term(base.iota),)))
+        b.ret(b.call(lanes, [*function.args[:-1], index]))
+
+    def _define_lanes(self, function: Any) -> None:
+        arguments, block, thread, site, dimension, extent, active, index = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        masks = Masks(b, self.e.width)
+        inside = b.icmp_unsigned("<", index, LaneArithmetic(b, self.e.width, narrow_compares=False).splat(extent))
+        outside = masks.without(masks.unpacked(active), inside)
+        bad, after = function.append_basic_block("outside"), function.append_basic_block("checked")
+        b.cbranch(masks.any(outside), bad, after)
+        b.position_at_end(bad)
+        lane = masks.first(outside)
+        b.call(self._recorder(), [arguments, block, b.add(thread, lane), site, dimension, b.extract_element(index, lane), extent])
+        b.branch(after)
+        b.position_at_end(after)
+        b.ret(b.and_(active, masks.packed(inside)))
+
+    def _define_recorder(self, function: Any) -> None:
+        e = self.e
         arguments, block, thread, site, dimension, index, extent = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
         slots = layout(e.kernel)
@@ -46,14 +94,14 @@ class Failures:
         def argument(name: str, kind: ir.Type) -> Any:
             return b.load(b.gep(arguments, [ir.Constant(I64, slots.offset(name))], source_etype=ir.IntType(8)), typ=kind)
 
-        claim = argument("claim", pointer)
+        claim = argument("claim", POINTER)
         exchanged = b.cmpxchg(claim, ir.Constant(I64, 0), ir.Constant(I64, 1), "acq_rel", "acquire")
         mine, theirs = function.append_basic_block("first"), function.append_basic_block("late")
         b.cbranch(b.extract_value(exchanged, 1), mine, theirs)
         b.position_at_end(theirs)
         b.ret_void()
         b.position_at_end(mine)
-        record = argument("record", pointer)
+        record = argument("record", POINTER)
 
         def write(name: str, value: Any) -> None:
             b.store(value, b.gep(record, [ir.Constant(I64, RECORD[name])], source_etype=ir.IntType(8)), align=4)
@@ -77,4 +125,3 @@ class Failures:
         state = b.gep(record, [ir.Constant(I64, RECORD["state"])], source_etype=ir.IntType(8))
         b.atomic_rmw("xchg", state, ir.Constant(I32, 1), "release")
         b.ret_void()
-        return function

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kdsl
+import kdsl.testing
 from staleynet.model.configuration import CONFIGURATIONS, Configuration
 from staleynet.model.parameters import initial_values, layout
 from staleynet.model.transformer import Transformer
@@ -21,10 +22,11 @@ def micro() -> Configuration:
     return MICRO
 
 
-@pytest.fixture
-def device() -> kdsl.Device:
-    """The GPU where there is one, else the CPU."""
-    return kdsl.device()
+@pytest.fixture(params=kdsl.testing.devices(), ids=str)
+def device(request: pytest.FixtureRequest) -> kdsl.Device:
+    """Every device that is present."""
+    found: kdsl.Device = request.param
+    return found
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 import kdsl
+import kdsl.testing
 from staleynet.model.configuration import CONFIGURATIONS, Configuration
 
 MICRO = replace(
@@ -40,10 +41,11 @@ def micro_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def device() -> kdsl.Device:
-    """The GPU where there is one, else the CPU."""
-    return kdsl.device()
+@pytest.fixture(params=kdsl.testing.devices(), ids=str)
+def device(request: pytest.FixtureRequest) -> kdsl.Device:
+    """Every device that is present."""
+    found: kdsl.Device = request.param
+    return found
 
 
 @pytest.fixture(scope="session")

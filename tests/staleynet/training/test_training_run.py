@@ -10,6 +10,7 @@ import pytest
 import soundfile
 
 import kdsl
+import kdsl.testing
 from staleynet.data.errors import DataError
 from staleynet.model import checkpoint as checkpoints
 from staleynet.model.checkpoint import CheckpointError
@@ -89,6 +90,15 @@ def test_one_seed_gives_the_same_bytes(train: Runner, tmp_path: Path) -> None:
     assert lines(tmp_path / "a") == lines(tmp_path / "b")
     for name in ("checkpoint/model.safetensors", "checkpoint/optimizer.safetensors", "sample.wav"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() != (tmp_path / "c" / name).read_bytes()
+
+
+def test_every_device_gives_the_same_bytes(tmp_path: Path, recording: Path, micro: Configuration) -> None:
+    """Tokenizer, model and sample; on a machine without a GPU there is only the CPU to compare with itself."""
+    for name, device in (("reference", kdsl.device("cpu")), *((str(device), device) for device in kdsl.testing.devices())):
+        run(Options(tmp_path / name, recording, micro), device)
+        assert losses(tmp_path / name) == losses(tmp_path / "reference")
+        for file in ("checkpoint/model.safetensors", "checkpoint/tokenizer.safetensors", "sample.wav"):
+            assert (tmp_path / name / file).read_bytes() == (tmp_path / "reference" / file).read_bytes()
 
 
 @pytest.mark.parametrize("step", [3, 4, 5])
