@@ -121,6 +121,8 @@ class Frame:
     """The first `return`."""
     result_type: Any = None
     """The annotation of its result; `MISSING` if it has none."""
+    places: dict[ast.AST, nodes.Location] = field(default_factory=dict)
+    """Places of its nodes, once they were asked for."""
     expansions: int = 0
     """Expansions and arrays so far, for their keys."""
 
@@ -216,7 +218,11 @@ class Context:
 
     def locate(self, node: ast.AST) -> nodes.Location:
         """The place of a node of the present function, with the calls that led there."""
-        return self.frame.source.locate(node, self.frame.caller)
+        frame = self.frame
+        found = frame.places.get(node)
+        if found is None:
+            found = frame.places[node] = frame.source.locate(node, frame.caller)
+        return found
 
     def text(self, node: ast.AST) -> str:
         """The source of an expression."""

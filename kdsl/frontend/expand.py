@@ -305,14 +305,14 @@ def library_call(ctx: Context, name: str, values: Sequence[Value], node: ast.AST
     return _number(ctx, call(ctx, getattr(library, name), values, {}, node), node)
 
 
-def mathematics_call(ctx: Context, name: str, values: Sequence[Value], node: ast.AST, instead: str) -> nodes.ValueOp:
+def mathematics_call(ctx: Context, name: str, values: Sequence[Value], node: ast.AST, operator: str, instead: str) -> nodes.ValueOp:
     """A function of `kdsl.mathematics` that stands behind an operator; an error with the hint `instead` if there is none for the type."""
     import kdsl.mathematics as mathematics  # it is written in the language, so it needs the frontend
 
     function = getattr(mathematics, name, None)
     of = type_of(values[0]) if isinstance(values[0], nodes.ValueOp) else F32
     if not isinstance(function, Function | Overloaded) or (isinstance(function, Overloaded) and of not in function.functions):
-        raise ctx.error(f"this operator is not there for {of}", node, instead)
+        raise ctx.error(f"this {operator} of {of} is not part of the language", node, instead)
     return _number(ctx, call(ctx, function, values, {}, node), node)
 
 

@@ -34,7 +34,9 @@ def unary(op: str, type: DType, a: Number) -> Number | None:
             return abs(number)
         case "sqrt" if number >= 0:
             return round_float(type, math.sqrt(number))  # the root in double, rounded again, is correct for f32 (Figueroa 1995)
-        case "floor" | "ceil" | "trunc" | "rint" if math.isfinite(number):
+        case "floor" | "ceil" | "trunc" | "rint":
+            if math.isinf(number):
+                return number
             return math.copysign(float(_INTEGRAL[op](number)), number)
         case _:
             return None
@@ -86,6 +88,8 @@ def _floats(op: str, type: DType, a: float, b: float) -> float | None:
             value = {"add": a + b, "sub": a - b, "mul": a * b}[op]
         case "div" if b != 0:
             value = a / b
+        case "div" if a != 0:
+            value = math.copysign(math.inf, a) * math.copysign(1.0, b)
         case "min" | "fmin":
             return min(a, b, key=_order)
         case "max" | "fmax":

@@ -176,7 +176,9 @@ def power(ctx: Context, a: Scalar, b: Scalar, a_node: ast.AST, b_node: ast.AST, 
             node,
             f"write {of}({ctx.text(b_node)}) as the exponent",
         )
-    return expand.mathematics_call(ctx, "pow", (left, coerce(ctx, b, of, b_node)), node, "multiply in a loop, or use sqrt(x) for x ** 0.5")
+    return expand.mathematics_call(
+        ctx, "pow", (left, coerce(ctx, b, of, b_node)), node, "`**`", "multiply in a loop, or use sqrt(x) for x ** 0.5"
+    )
 
 
 def _literal_power(ctx: Context, base: bool | int | float, exponent: bool | int | float, node: ast.AST) -> Literal:
@@ -206,8 +208,7 @@ def _products(ctx: Context, base: nodes.ValueOp, exponent: int) -> nodes.ValueOp
 
 
 def _float_division(ctx: Context, symbol: str, a: nodes.ValueOp, b: nodes.ValueOp, node: ast.AST) -> Scalar:
-    name, instead = ("floor_divide", "floor(a / b)") if symbol == "//" else ("modulo", "a - floor(a / b) * b")
-    return expand.mathematics_call(ctx, name, (a, b), node, f"write {instead}")
+    return expand.library_call(ctx, "floor_divide" if symbol == "//" else "modulo", (a, b), node)
 
 
 def unary(ctx: Context, symbol: str, value: Value, value_node: ast.AST, node: ast.AST) -> Scalar:

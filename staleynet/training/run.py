@@ -35,8 +35,6 @@ from staleynet.training.progress import stage_display, step_display
 from staleynet.training.state import RunState
 
 _WEIGHTS = 2  # separates the random numbers of the initial weights from others that are derived from the same seed
-_SAMPLE_SECONDS = 6.0
-
 _log = logging.getLogger("staleynet")
 
 
@@ -58,6 +56,8 @@ class Options:
     """Go on from the checkpoint in `out`."""
     cache: Path | None = None
     """Folder for what is derived from the recordings; by default in `out`."""
+    sample_seconds: float = 6.0
+    """Length of the music that the trained model plays at the end."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def run(options: Options, device: kdsl.Device, stop: Stop | None = None) -> Outc
     plot_losses(files.curve, records, evaluations)
     if finished:
         with stage_display() as progress:
-            samples = Musician(model, data.tokenizer, data.mel, openings).play(_SAMPLE_SECONDS, Sampling(), seed, progress=progress)
+            samples = Musician(model, data.tokenizer, data.mel, openings).play(options.sample_seconds, Sampling(), seed, progress=progress)
         write_wav(files.sample, samples, data.mel.sample_rate)
     return Outcome(c, layout(c).size, finished, records, evaluations, time.perf_counter() - begin, files)
 

@@ -26,8 +26,8 @@ class Failures:
         if name not in self._functions:
             function = ir.Function(self.e.module, ir.FunctionType(result, parameters), name)
             function.linkage = "internal"
-            # the callee saves what it uses, so that a check costs the hot code around it no registers
-            function.calling_convention = ""
+            # the callee saves most registers, so that a check costs the hot code around it none of them
+            function.calling_convention = "preserve_mostcc"
             for attribute in ("noinline", "cold", "nounwind"):
                 function.attributes.add(attribute)
             self._functions[name] = function

@@ -168,16 +168,16 @@ def test_out_of_memory(gpu: CudaDevice, fake_driver: Any) -> None:
 
 def test_a_forked_child_is_told(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch, fake_driver: Any) -> None:
     array = gpu.zeros(5, f32)
-    monkeypatch.setattr(cuda, "_process", -1)
-    gpu._orphan()
-    with pytest.raises(DeviceError, match="forked"):
-        array.numpy()
-    calls = len(fake_driver.log)
-    memory = array.memory
-    assert isinstance(memory, CudaMemory)
-    memory.__del__()
-    assert len(fake_driver.log) == calls
-    monkeypatch.undo()
+    with monkeypatch.context() as forked:  # a context: undoing everything would let a real driver free what the stand-in made
+        forked.setattr(cuda, "_process", -1)
+        gpu._orphan()
+        with pytest.raises(DeviceError, match="forked"):
+            array.numpy()
+        calls = len(fake_driver.log)
+        memory = array.memory
+        assert isinstance(memory, CudaMemory)
+        memory.__del__()
+        assert len(fake_driver.log) == calls
 
 
 def test_failures(gpu: CudaDevice) -> None:

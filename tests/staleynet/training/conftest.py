@@ -1,6 +1,7 @@
 """A model and a recording so small that a whole run takes a second."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import soundfile
 import kdsl
 import kdsl.testing
 from staleynet.model.configuration import CONFIGURATIONS, Configuration
+from staleynet.training.run import Options, run
 
 MICRO = replace(
     CONFIGURATIONS["tiny"],
@@ -63,3 +65,17 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for all tests, so that the recording is prepared once."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory: pytest.TempPathFactory, recording: Path, cache: Path) -> Path:
+    """The folder of a run of two steps."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    run(Options(out, recording, MICRO, steps=2, cache=cache, sample_seconds=0.5), kdsl.device("cpu"))
+    return out
+
+
+@pytest.fixture
+def trained(trained_once: Path, tmp_path: Path) -> Path:
+    """A copy of it, which a test may damage."""
+    return Path(shutil.copytree(trained_once, tmp_path / "trained"))

@@ -8,16 +8,12 @@ import pytest
 import soundfile
 from click.testing import CliRunner, Result
 
-import kdsl
 from staleynet.generate import main
-from staleynet.model.configuration import Configuration
-from staleynet.training.run import Options, run
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path, recording: Path, cache: Path, micro: Configuration, device: kdsl.Device) -> Path:
-    run(Options(tmp_path / "run", recording, micro, steps=2, cache=cache), device)
-    return tmp_path / "run" / "checkpoint"
+def checkpoint(trained: Path) -> Path:
+    return trained / "checkpoint"
 
 
 @pytest.fixture
