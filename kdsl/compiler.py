@@ -133,6 +133,7 @@ class Kernel:
 
     def _freeze(self) -> None:
         """List where each captured global lives, so that a launch only compares identities."""
+        self._source.captures.complete()  # helpers that are defined below the kernel count, too
         found: list[tuple[dict[str, Any], str, Any]] = []
         for captures in _all_captures(self._source.captures, set()):
             for name in captures.values:

@@ -4,6 +4,7 @@ Writes into OUT: `checkpoint/`, `log.jsonl`, `loss.png` and `sample.wav`. Ctrl-C
 with the same bits.
 """
 
+import shlex
 from pathlib import Path
 
 import click
@@ -69,7 +70,7 @@ def summary(outcome: Outcome, device: kdsl.Device) -> str:
         lines.append(f"validation  {e.validation_loss:.3f} (unigram {e.unigram_entropy:.3f}, bigram {e.bigram_entropy:.3f})")
     lines.append(f"files       {files.checkpoint}, {files.log}, {files.curve}" + (f", {files.sample}" if outcome.finished else ""))
     if not outcome.finished:
-        lines.append(f"stopped at step {last}; go on with: python -m staleynet.train --resume --out {files.out}")
+        lines.append(f"stopped at step {last}; go on with: python -m staleynet.train --resume --out {shlex.quote(str(files.out))}")
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ def _conversion(ctx: Context, to: DType, arguments: Evaluated, node: ast.Call) -
 def _int(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
     _count(ctx, "int", arguments, 1, node, "int(x)")
     if isinstance(arguments[0], Literal):
+        if not math.isfinite(arguments[0].value):
+            raise ctx.error(f"{arguments[0].value} is no integer", node.args[0], "write the integer that is meant")
         return Literal(int(arguments[0].value))
     return convert(ctx, I64, arguments[0], node.args[0])
 

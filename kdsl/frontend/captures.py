@@ -48,10 +48,21 @@ class Captures:
     """Value of each name; `MISSING` if it had none. Attributes of modules are listed with their dotted names."""
 
     def complete(self) -> None:
-        """Freeze the names that had no value yet: a helper that is defined below the kernel is found when the kernel is first compiled."""
+        """Freeze the names that had no value yet, also those of the `@function`s that this one calls: a helper that is defined below the kernel is found
+        when the kernel is first compiled or launched.
+        """
+        self._complete(set())
+
+    def _complete(self, seen: set[int]) -> None:
+        if id(self) in seen:
+            return
+        seen.add(id(self))
         for name, value in self.values.items():
             if value is MISSING:
                 self.values[name] = look_up(self.function, name)
+        for value in self.values.values():
+            for inner in captures_of(value):
+                inner._complete(seen)
 
     def changed(self) -> list[Change]:
         """Names whose values have changed since, also those of the `@function`s that this one calls."""

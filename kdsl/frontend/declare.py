@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from kdsl.frontend.annotations import evaluated_annotations
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import Source, parse
@@ -50,8 +51,6 @@ def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None,
 
 
 def _parameters(source: Source) -> tuple[Parameter, ...]:
-    from kdsl.frontend.annotations import evaluated_annotations
-
     annotations = evaluated_annotations(source)
     if annotations.get("return") is not None:
         raise KernelError("a kernel returns nothing", source.definition(), "annotate it `-> None`, and write results to an array")

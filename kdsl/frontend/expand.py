@@ -51,7 +51,7 @@ def call(
         raise ctx.error(f"`{function.name}` calls itself; recursion is not part of the language", node, "write a loop")
     if len(ctx.frames) > _DEEPEST:
         raise ctx.error(f"more than {_DEEPEST} calls within calls", node, "call fewer functions from one another")
-    source.captures.complete()
+    source.captures.complete()  # for functions that come in as arguments; those that are captured are complete by now
     bound = _bind(ctx, source, values, keywords, node)
     places = _argument_places(source, argument_nodes, keyword_nodes or {})
     annotations = evaluated_annotations(source)

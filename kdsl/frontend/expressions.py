@@ -13,6 +13,7 @@ from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import (
+    LARGEST_LITERAL,
     ArrayRef,
     Foreign,
     Group,
@@ -55,6 +56,8 @@ def condition(ctx: Context, node: ast.expr) -> Literal | nodes.ValueOp:
 def _constant(ctx: Context, node: ast.Constant) -> Value:
     if node.value is None:
         return Nothing()
+    if isinstance(node.value, int) and node.value.bit_length() > LARGEST_LITERAL:
+        raise ctx.error("a literal of more digits than any type holds", node, "use a float")
     return Text(node.value) if isinstance(node.value, str) else Literal(node.value)  # type: ignore[arg-type]  # the rest is refused before
 
 

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from kdsl.frontend.context import Context, Loop
+from kdsl.frontend.context import Context, Fact, Loop
 from kdsl.frontend.conversions import index
 from kdsl.frontend.expressions import condition, evaluate
 from kdsl.frontend.proofs import assume
@@ -135,19 +135,29 @@ def _range_loop(ctx: Context, node: ast.For, target: ast.Name, call: ast.Call) -
         assign(ctx, target.id, counter, target, target)
         _run(ctx, node.body)
         frame.loops.pop()
-    frame.assigned = _copy(before)  # there may be no trip at all
-    with ctx.nested(orelse):
-        _run(ctx, node.orelse)
+    if not _runs_at_least_once(start, stop, step):
+        frame.assigned = _copy(before)
+    else:
+        frame.assigned = _merge(frame.assigned, *loop.continues)
+    if frame.assigned is not None:
+        with ctx.nested(orelse):
+            _run(ctx, node.orelse)
     ctx.location = location
     ctx.emit(nodes.ForRange(location=location, counter=counter, start=start, stop=stop, step=step, body=body, orelse=orelse))
     ctx.forget_since(mark)
     frame.assigned = _merge(frame.assigned, *loop.breaks)
 
 
+def _runs_at_least_once(start: nodes.ValueOp, stop: nodes.ValueOp, step: nodes.ValueOp) -> bool:
+    """Whether the compiler knows that a range is not empty."""
+    (_, first), (end, _), (by, most) = ranges.of(start), ranges.of(stop), ranges.of(step)
+    if by > 0:
+        return first < end
+    return most < 0 and ranges.of(start)[0] > ranges.of(stop)[1]
+
+
 def _assume_inside(ctx: Context, counter: nodes.ValueOp, start: nodes.ValueOp, stop: nodes.ValueOp, step: nodes.ValueOp) -> None:
     """While the body runs, the counter is below (or above) the end of its range."""
-    from kdsl.frontend.context import Fact
-
     low, high = ranges.of(step)
     if low > 0:
         ctx.facts += [Fact("lt", counter, stop), Fact("le", start, counter)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kdsl.frontend import expand
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
-from kdsl.frontend.values import Literal, LiteralChoice, Scalar, Value, as_type, describe, known_number
+from kdsl.frontend.values import LARGEST_LITERAL, Literal, LiteralChoice, Scalar, Value, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, U8, DType, promote
 
@@ -32,8 +32,6 @@ _FOLD: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 _LARGEST_POWER_BY_PRODUCTS: Final = 16
 """Up to here `x ** n` of a float is a chain of products; each rounds, so a longer chain would be less exact than `pow`."""
-_LARGEST_LITERAL: Final = 4096
-"""Bits of an integer literal while it is folded; beyond, folding could take for ever."""
 
 
 def binary(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Scalar:
@@ -99,7 +97,7 @@ def _fold(ctx: Context, symbol: str, a: Literal, b: Literal, a_node: ast.AST, b_
 
 
 def _limited(ctx: Context, value: Any, node: ast.AST) -> Any:
-    if isinstance(value, int) and value.bit_length() > _LARGEST_LITERAL:
+    if isinstance(value, int) and value.bit_length() > LARGEST_LITERAL:
         raise ctx.error("a literal of more digits than any type holds", node, "use floats, or a smaller number")
     return value
 
@@ -185,7 +183,7 @@ def _literal_power(ctx: Context, base: bool | int | float, exponent: bool | int 
     if isinstance(base, int) and isinstance(exponent, int):
         if exponent < 0:
             raise ctx.error("an integer to a negative power", node, f"write {float(base)!r} ** {exponent}")
-        if base.bit_length() * exponent > _LARGEST_LITERAL:
+        if base.bit_length() * exponent > LARGEST_LITERAL:
             raise ctx.error("a literal of more digits than any type holds", node, "use floats, or a smaller number")
         return Literal(base**exponent)
     try:
@@ -235,6 +233,8 @@ def absolute(ctx: Context, value: Value, value_node: ast.AST, node: ast.AST) -> 
         raise ctx.error("abs() of a bool", node, f"convert it, as in i32({ctx.text(value_node)})")
     if isinstance(x, Literal):
         return Literal(abs(x.value))
+    if type_of(x).kind == "unsigned":
+        return x
     return ctx.unary("abs", coerce(ctx, x, type_of(x), value_node))
 
 

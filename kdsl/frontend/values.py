@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from kdsl.ir import nodes
 from kdsl.lang.declaration import StructType
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.types import BOOL, F32, I64, DType
+
+LARGEST_LITERAL: Final = 512
+"""Bits of an integer literal: far more than any type holds, and few enough that folding is quick and never leaves the range of a float."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ _BUILTINS: dict[Callable[..., Any] | type, str] = {
 
 def from_python(name: str, value: Any) -> Value:
     """The meaning of a captured Python object."""
-    if is_number(value):
+    if is_number(value) and not (isinstance(value, int) and value.bit_length() > LARGEST_LITERAL):
         return Literal(value.item() if isinstance(value, np.generic) else value)
     if value is None:
         return Nothing()

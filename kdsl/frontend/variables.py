@@ -47,7 +47,7 @@ def captured(ctx: Context, name: str, node: ast.expr) -> Value:
     values = ctx.frame.source.captures.values
     value = values.get(name, MISSING)
     if value is MISSING:
-        raise ctx.error(f"`{name}` is not defined", node, f"`{name}` must exist when the function is decorated: define it above")
+        raise ctx.error(f"`{name}` is not defined", node, f"check the spelling, or define `{name}` before the kernel is first compiled")
     meaning = from_python(name, value)
     if isinstance(meaning, Foreign):
         raise foreign(ctx, meaning, node)

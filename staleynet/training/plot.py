@@ -38,8 +38,8 @@ def plot_losses(path: Path, steps: list[StepRecord], evaluations: list[Evaluatio
 
 
 def _smooth(losses: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Exponential mean over about a twentieth of the run, corrected for its start."""
-    decay = 1.0 - 1.0 / max(1.0, len(losses) / 20)
+    """Exponential mean over about a fiftieth of the run, corrected for its start."""
+    decay = 1.0 - 1.0 / max(1.0, len(losses) / 50)
     smoothed = np.empty_like(losses)
     mean = weight = 0.0
     for i, loss in enumerate(losses):

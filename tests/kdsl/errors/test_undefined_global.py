@@ -12,7 +12,7 @@ def test_unknown_name() -> None:
     def wrong(y: SliceMut[f32]) -> None:
         y[0] = missing  # noqa: F821
 
-    refused(wrong, "`missing`", "not defined", at="missing", hint="define it")
+    refused(wrong, "`missing`", "not defined", at="missing", hint="spelling")
 
 
 def test_unknown_name_in_a_module() -> None:

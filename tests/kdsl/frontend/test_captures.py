@@ -86,6 +86,16 @@ def test_captures_of_called_functions_count() -> None:
     assert [change.name for change in names["k"]._source.captures.changed()] == ["N"]
 
 
+def test_a_number_that_is_defined_later_is_frozen_at_the_first_compilation() -> None:
+    names = define(
+        "@kernel(grid=1)\ndef k(y: SliceMut[f32]) -> None:\n    y[0] = f(y[0])\n"
+        "@function\ndef f(x: f32) -> f32:\n    return x + LATE\nLATE = 3\n"
+    )
+    assert floats(names["k"]) == [3.0]
+    names["LATE"] = 4
+    assert [(c.name, c.frozen, c.now) for c in names["k"]._source.captures.changed()] == [("LATE", 3, 4)]
+
+
 def test_names_in_annotations_and_parameters_are_no_captures() -> None:
     names = define("N = 4\ny = 3\n@kernel(grid=1)\ndef k(y: SliceMut[f32], N: f32) -> None:\n    y[0] = N\n")
     assert not names["k"]._source.captures.values

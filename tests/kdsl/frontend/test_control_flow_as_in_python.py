@@ -252,6 +252,19 @@ def assigned_in_endless_loop(a, b):
 
 
 @case
+def assigned_in_a_loop_that_certainly_runs(a, b):
+    for i in range(3):
+        if i == 1:
+            last = a
+            continue
+        last = b + i
+    for j in range(5, 0, -2):
+        if j == a:
+            break
+    return last * 100 + i * 10 + j
+
+
+@case
 def dead_code_is_allowed(a, b):
     return a
     return b

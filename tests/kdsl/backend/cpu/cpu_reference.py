@@ -114,7 +114,8 @@ class _Thread:
         try:
             yield from self.ops(self.kernel.body)
         except _Jump as jump:
-            assert isinstance(jump.op, nodes.Return)
+            if not isinstance(jump.op, nodes.Return):
+                raise
 
     def ops(self, block: nodes.Block) -> Steps:
         for op in block:

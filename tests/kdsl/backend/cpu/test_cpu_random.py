@@ -200,7 +200,10 @@ class Generator:
         agreed = uniform and r.random() < 0.5
         count = k.variable(f"c{self.budget}", r.randrange(1, 4) if agreed else (self.expression(1) & 3).within(0, 3), I64)
         with k.while_(lambda: k.get(count) > 0) as op:
+            k.set(r.choice(self.variables), k.get(count) * 5 + self.thread)
             k.set(count, k.get(count) - 1)
+            if r.random() < 0.5:
+                k.set(r.choice(self.variables), k.get(count) + 2)
             self.block(depth - 1, loop=True, uniform=agreed)
         if r.random() < 0.4:
             with k.else_(op):
