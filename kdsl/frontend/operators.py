@@ -30,8 +30,8 @@ _FOLD: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": python.add, "-": python.sub, "*": python.mul, "/": python.truediv, "//": python.floordiv, "%": python.mod,
     "<<": python.lshift, ">>": python.rshift, "&": python.and_, "|": python.or_, "^": python.xor, "min": min, "max": max,
 }  # fmt: skip
-_LARGEST_POWER_BY_PRODUCTS: Final = 16
-"""Up to here `x ** n` of a float is a chain of products; each rounds, so a longer chain would be less exact than `pow`."""
+_LARGEST_POWER: Final = 1024
+"""Up to here `x ** n` of a float for a literal n is a chain of products; beyond, nearly every x overflows or vanishes."""
 
 
 def binary(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Scalar:
@@ -165,7 +165,7 @@ def power(ctx: Context, a: Scalar, b: Scalar, a_node: ast.AST, b_node: ast.AST, 
             return _products(ctx, coerce(ctx, a, of, a_node), int(exponent))
         return expand.library_call(ctx, "integer_power", (coerce(ctx, a, of, a_node), coerce(ctx, b, type_of(b), b_node)), node)
     left = coerce(ctx, a, of, a_node)
-    if exponent is not None and float(exponent).is_integer() and abs(exponent) <= _LARGEST_POWER_BY_PRODUCTS:
+    if exponent is not None and float(exponent).is_integer() and abs(exponent) <= _LARGEST_POWER:
         whole = _products(ctx, left, abs(int(exponent)))
         return ctx.binary("div", ctx.constant(of, 1), whole) if exponent < 0 else whole
     if type_of(b).is_integer and not isinstance(b, Literal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
@@ -14,6 +14,9 @@ from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+
+_LARGE_STRIDE: Final = 1 << 48
+"""Run-time strides up to it, times the offsets of a group, stay far from the limits of i64."""
 
 
 class Check:
@@ -123,16 +126,33 @@ class Checks:
 
     def _surely(self, check: Check) -> Any:
         """i1: a condition on scalars under which all lanes are inside, None if there is no cheap one."""
-        b = self.e.builder
+        e = self.e
+        b = e.builder
         if isinstance(check.index, Uniform):
             return check.inside().scalar
-        if not isinstance(check.index, Linear) or check.index.offsets is None:
+        if not isinstance(check.index, Linear):
             return None
-        low, high = min(check.index.offsets), max(check.index.offsets)
-        room = b.sub(check.extent, self.e.i64(high - low))
-        room = call_intrinsic(b, "llvm.smax.i64", I64, room, self.e.i64(0))
-        first = b.add(check.index.base, self.e.i64(low)) if low else check.index.base
-        return b.icmp_unsigned("<", first, room)
+        plain = check.index.offsets
+        if plain is not None:
+            low, high = min(plain), max(plain)
+            room = call_intrinsic(b, "llvm.smax.i64", I64, b.sub(check.extent, e.i64(high - low)), e.i64(0))
+            first = b.add(check.index.base, e.i64(low)) if low else check.index.base
+            return b.icmp_unsigned("<", first, room)
+        # every lane lies between the corners, if the strides are not so large that they wrap
+        corners = [check.index.base]
+        conditions = []
+        for term in check.index.terms:
+            low, high = (e.i64(limit(term.offsets)) for limit in (min, max))
+            if term.coefficient is not None:
+                shifted = b.add(term.coefficient, e.i64(_LARGE_STRIDE))
+                conditions.append(b.icmp_unsigned("<", shifted, e.i64(2 * _LARGE_STRIDE)))
+                low, high = b.mul(term.coefficient, low), b.mul(term.coefficient, high)
+            corners = [b.add(corner, place) for corner in corners for place in (low, high)]
+        conditions += [b.icmp_unsigned("<", corner, check.extent) for corner in corners]
+        together = conditions[0]
+        for condition in conditions[1:]:
+            together = b.and_(together, condition)
+        return together
 
     def _record(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> None:
         """Record that indices that all lanes share are outside, in the first dimension that is."""

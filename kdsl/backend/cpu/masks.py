@@ -72,6 +72,10 @@ class Masks:
         """i1: whether some lane is active."""
         return self.builder.icmp_unsigned("!=", self.packed(mask), ir.Constant(self.bits, 0))
 
+    def whole(self, mask: Any) -> Any:
+        """i1: whether every lane is active."""
+        return self.builder.icmp_unsigned("==", self.packed(mask), ir.Constant(self.bits, (1 << self.width) - 1))
+
     def first(self, mask: Mask) -> Any:
         """i32: the first active lane of a mask that is not empty."""
         if mask is None:

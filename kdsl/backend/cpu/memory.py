@@ -60,7 +60,8 @@ class MemoryAccess:
             stride = next((t for t in index.terms if t.coefficient is not None and t.offsets == self.e.lanes.iota), None)
             if stride is not None:
                 near = self._unit(index, stride)
-                return self._either(stride.coefficient, lambda: access([near]), lambda: access(indices))
+                is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
+                return self._either(is_one, lambda: access([near]), lambda: access(indices))
         return access(indices)
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
@@ -72,11 +73,20 @@ class MemoryAccess:
                 return self._element(memory, kind, start, index.scalar)
 
             return one() if e.guarded or mask is None else self.e.checks.if_any(mask, one, ir.Constant(kind, None))
-        if isinstance(index, Linear):
-            pieces = self._pieces(memory, kind, start, index, mask)
-            if pieces is not None:
-                return pieces
-        return self._gather(memory, kind, start, index, mask)
+
+        def pieces_or_gather(mask: Mask) -> Any:
+            pieces = self._pieces(memory, kind, start, index, mask) if isinstance(index, Linear) else None
+            return self._gather(memory, kind, start, index, mask) if pieces is None else pieces
+
+        if self._is_worth_a_test(index, mask):
+            return self._either(e.masks.whole(mask), lambda: pieces_or_gather(None), lambda: pieces_or_gather(mask))
+        return pieces_or_gather(mask)
+
+    def _is_worth_a_test(self, index: Lanes, mask: Mask) -> bool:
+        """Whether to look if all lanes are active: without registers for masks, masked accesses are slow (x86) or fall apart into lanes (NEON)."""
+        if mask is None or self.e.host.compact_masks or not isinstance(index, Linear):
+            return False
+        return self._run_length(index, mask, same=False) is not None
 
     def _element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any) -> Any:
         loaded = self.e.builder.load(self.e.builder.gep(start, [index], source_etype=kind), align=memory.type.itemsize, typ=kind)
@@ -91,14 +101,14 @@ class MemoryAccess:
         offsets = variable.offsets if plain is None else tuple(a + b for a, b in zip(variable.offsets, plain.offsets, strict=True))
         return Linear(index.base, (Term(offsets), *(t for t in rest if t is not plain)))
 
-    def _either(self, coefficient: Any, near: Callable[[], Any], far: Callable[[], Any]) -> Any:
-        """One of two ways, by whether a stride is 1 at run time."""
+    def _either(self, condition: Any, near: Callable[[], Any], far: Callable[[], Any]) -> Any:
+        """One of two ways, by a condition of the whole group."""
         e = self.e
         b = e.builder
-        unit, other, after = e.append("unit"), e.append("strided"), e.append("accessed")
-        b.cbranch(b.icmp_signed("==", coefficient, ir.Constant(coefficient.type, 1)), unit, other)
+        first, second, after = e.append("near"), e.append("far"), e.append("accessed")
+        b.cbranch(condition, first, second)
         results = []
-        for start, way in ((unit, near), (other, far)):
+        for start, way in ((first, near), (second, far)):
             b.position_at_end(start)
             results.append((way(), b.block))
             b.branch(after)
@@ -132,7 +142,7 @@ class MemoryAccess:
         length = self.e.width
         while length >= min(_LEAST_RUN, self.e.width):
             firsts = range(0, self.e.width, length)
-            if all(self._is_run(index, f, length) or (same and mask is None and self._is_same(index, f, length)) for f in firsts):
+            if all(self._is_run(index, f, length) or (same and self._is_same(index, f, length)) for f in firsts):
                 return length
             length //= 2
         return None
@@ -175,7 +185,9 @@ class MemoryAccess:
         vector = ir.VectorType(kind, length)
         for first in range(0, e.width, length):
             if length > 1 and not self._is_run(index, first, length):
-                one = self._element(memory, kind, start, self._at(index, first))
+                one = self._shared_element(
+                    memory, kind, start, self._at(index, first), None if mask is None else self._part(mask, first, length)
+                )
                 undefined = ir.Constant(vector, ir.Undefined)
                 lanes = ir.Constant(ir.VectorType(I32, length), [0] * length)
                 parts.append(b.shuffle_vector(b.insert_element(undefined, one, ir.Constant(I32, 0)), undefined, lanes))
@@ -193,6 +205,18 @@ class MemoryAccess:
         while len(parts) > 1:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         return parts[0]
+
+    def _shared_element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any, mask: Mask) -> Any:
+        """One element for some lanes; any value if none of them is active."""
+        b = self.e.builder
+        address = b.gep(start, [index], source_etype=kind)
+        if mask is not None:  # then from a place that can always be read: the launch's arguments
+            bits = ir.IntType(mask.type.count)
+            is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
+            address = b.select(is_wanted, address, b.function.args[0])
+        loaded = b.load(address, align=memory.type.itemsize, typ=kind)
+        self.e.storage.mark(loaded, memory)
+        return loaded
 
     def _joined(self, low: Any, high: Any) -> Any:
         count = 2 * low.type.count
@@ -284,12 +308,18 @@ class MemoryAccess:
                 self.e.checks.if_any(mask, one, None)
             return
         vector = e.lanes.vector(value)
-        if isinstance(index, Linear):
-            length = self._run_length(index, mask, same=False)
-            if length is not None:
+
+        def runs_or_scatter(mask: Mask) -> None:
+            length = self._run_length(index, mask, same=False) if isinstance(index, Linear) else None
+            if isinstance(index, Linear) and length is not None:
                 self._store_runs(memory, kind, start, index, vector, mask, length)
-                return
-        self._scatter(memory, kind, start, index, vector, mask)
+            else:
+                self._scatter(memory, kind, start, index, vector, mask)
+
+        if self._is_worth_a_test(index, mask):
+            self._either(e.masks.whole(mask), lambda: runs_or_scatter(None), lambda: runs_or_scatter(mask))
+        else:
+            runs_or_scatter(mask)
 
     def _store_runs(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any, mask: Mask, length: int) -> None:
         e = self.e

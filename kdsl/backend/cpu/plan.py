@@ -260,9 +260,7 @@ class _Fission:
                 for child in nodes.children(op):
                     self.partition(child, (*path, op))
             elif op in plan.scalars:
-                if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave) or (
-                    isinstance(op, nodes.Load) and self.may_change(op, written)
-                ):
+                if self.comes_after(op, run, written):
                     flush()
                 items.append(op)
             else:
@@ -274,9 +272,15 @@ class _Fission:
         plan.items[block] = items
 
     @staticmethod
-    def may_change(op: nodes.Load, written: set[nodes.Memory]) -> bool:
-        """Whether one of the written arrays may be the one that is loaded from."""
-        return any(memory is op.memory or isinstance(memory, nodes.View) for memory in written)
+    def comes_after(op: nodes.Op, run: list[nodes.Op], written: set[nodes.Memory]) -> bool:
+        """Whether an operation at block level must wait for the operations of the open region: they may write what it loads, or read what it assigns."""
+        match op:
+            case nodes.Load():
+                return any(memory is op.memory or isinstance(memory, nodes.View) for memory in written)
+            case nodes.Set():
+                return any(isinstance(o, nodes.Get) and o.variable is op.variable for o in _walk_all(run))
+            case _:
+                return isinstance(op, nodes.Break | nodes.Continue | nodes.Leave)
 
     def connect(self) -> None:
         """Find what regions need from one another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from text import kernel_of
+from text import kernel_of, ops
 
 from kdsl.ir import nodes
 
@@ -117,3 +117,9 @@ def test_a_checked_build_checks_everything_of_views() -> None:
     kernel = define("@kernel(grid=1)\ndef k(y: SliceMut[f32]) -> None:\n    if 3 in y:\n        y[3] = y.unchecked[2]\n")["k"]
     ir = build(kernel._source, kernel.declaration, {}, {}, checked=True)
     assert checked(ir) == ["y", "y"]
+
+
+def test_an_assertion_says_its_message_or_its_condition() -> None:
+    kernel = kernel_of("assert n > 3, 'n is small'\nassert y[0] >= 0\nassert 1 < 2", PARAMETERS)
+    sites = [kernel.sites[op.site] for op in ops(kernel, nodes.Assertion)]
+    assert [(site.kind, site.name) for site in sites] == [("assert", "n is small"), ("assert", "y[0] >= 0")]
