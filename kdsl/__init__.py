@@ -3,7 +3,7 @@
 This is the public surface: all that the author of a kernel needs.
 """
 
-from kdsl.compiler import CompiledKernel, Kernel, kernel
+from kdsl.compiler import CompiledKernel, Kernel, checked, kernel
 from kdsl.errors import BoundsError, ContractError, DeviceError, LaunchError
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.function import function
@@ -84,6 +84,7 @@ __all__ = [
     "block_idx",
     "block_index",
     "ceil",
+    "checked",
     "cos",
     "device",
     "double_bits",

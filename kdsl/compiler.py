@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,12 +30,11 @@ from kdsl.ir.abi import Layout, layout
 from kdsl.ir.printer import print_kernel
 from kdsl.ir.verifier import verify
 from kdsl.lang.declaration import Declaration, TypeVariable
-from kdsl.lang.geometry import DEFAULT_BLOCK, Geometry, Size
+from kdsl.lang.geometry import Geometry, Size
 from kdsl.lang.types import DType, dtype
 from kdsl.lang.views import ConstAnnotation
 from kdsl.launch.arguments import constant
 from kdsl.launch.bind import Launcher
-from kdsl.launch.geometry import check_block, check_grid
 from kdsl.launch.launchable import Specialisation
 from kdsl.runtime.cache import content_key, default_cache
 from kdsl.runtime.cpu import CpuCode
@@ -46,6 +46,16 @@ from kdsl.runtime.stream import Stream
 
 DEFAULT_TARGET = "sm_90"
 """The target of PTX when none is named."""
+
+_checked_builds = os.environ.get("KDSL_CHECKED", "0") not in ("", "0")
+
+
+def checked(on: bool = True) -> None:
+    """Let kernels that are compiled from now on be checked builds, as with the environment variable KDSL_CHECKED=1: accesses that are proved to be
+    inside, and those through `.unchecked`, are checked, too.
+    """
+    global _checked_builds
+    _checked_builds = on
 
 
 @dataclass(frozen=True)
@@ -74,9 +84,9 @@ class Kernel:
     """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
 
     def __init__(self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool) -> None:
-        """Declares the kernel. Raises KernelError, ContractError, TypeError or ValueError if the declaration is wrong; the body is compiled later."""
+        """Declares the kernel. Raises KernelError, ContractError or TypeError if the declaration is wrong; the body is compiled later."""
         self._source = parse(function)
-        self.declaration: Declaration = declare(self._source, check_grid(grid), check_block(block), _relations(requires), contract)
+        self.declaration: Declaration = declare(self._source, grid, block, _relations(requires), contract)
         """Its signature, geometry and contract."""
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
@@ -186,11 +196,11 @@ class Kernel:
         return self._version(types, values)
 
     def _version(self, types: Mapping[TypeVariable, DType], constants: Mapping[str, bool | int | float]) -> nodes.Kernel:
-        key = (*types.items(), *((name, type(value), value) for name, value in constants.items()))
+        key = (_checked_builds, *types.items(), *((name, type(value), value) for name, value in constants.items()))
         with self._lock:
             if key not in self._versions:
                 self._source.captures.complete()
-                kernel = build(self._source, self.declaration, types, constants)
+                kernel = build(self._source, self.declaration, types, constants, checked=_checked_builds)
                 verify(kernel)
                 self._versions[key] = kernel
             return self._versions[key]
@@ -232,15 +242,15 @@ def kernel(
     /,
     *,
     grid: Any = None,
-    block: Any = DEFAULT_BLOCK,
+    block: Any = None,
     requires: Any = (),
     contract: bool = True,
 ) -> Any:
     """Make a function a kernel.
 
     `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of threads per
-    block, or up to three extents; `requires` are relations between the arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
-    Raises KernelError, ContractError, TypeError or ValueError if the declaration is wrong.
+    block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
+    Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
         raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')

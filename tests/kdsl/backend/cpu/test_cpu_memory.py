@@ -186,3 +186,33 @@ def test_grids(grid: tuple[int, int, int]) -> None:
         Interpreter(k.kernel)(grid, y=expected)
         Runner(k.kernel)(grid, y=found)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_shared_by_part_of_a_group() -> None:
+    """In groups of 32 lanes, 16 read one element each time, and the half that is not active reads nothing at all."""
+    k = Builder("rows", (16, 4, 1))
+    y, x = k.view("y"), k.view("x", kind="Slice")
+    scale = k.scalar("scale", I64)
+    tx, ty, rank = k.special("thread_idx.x"), k.special("thread_idx.y"), k.special("thread_rank")
+    value = k.variable("value", 0.0)
+    with k.if_(ty < 2 + (tx < 3).to(I64)):
+        with k.if_(ty.differs(1)):
+            k.set(value, k.load(x, ty * scale) + k.load(x, ty))
+            with k.if_(tx.equal(2)):
+                k.set(value, k.exchange("warp_sum", k.get(value)))
+    k.store(y, rank, k.get(value))
+    n = 1 << 44  # what inactive lanes would read is nowhere near any memory
+    for scale, data in ((1, np.arange(8.0, dtype=np.float32)), (0, np.arange(8.0, dtype=np.float32))):
+        expected, found = np.zeros(64, np.float32), np.zeros(64, np.float32)
+        Interpreter(k.kernel)(1, y=expected, x=data, scale=scale)
+        Runner(k.kernel)(1, y=found, x=data, scale=scale)
+        np.testing.assert_array_equal(found, expected)
+    k = Builder("nowhere", (16, 2, 1))
+    y, x = k.view("y"), k.view("x", kind="Slice")
+    scale = k.scalar("scale", I64)
+    ty, rank = k.special("thread_idx.y"), k.special("thread_rank")
+    with k.if_(ty.equal(0)):
+        k.store(y, rank, k.exchange("warp_max", k.load(x, ty * scale)))
+    found = np.zeros(32, np.float32)
+    Runner(k.kernel)(1, y=found, x=np.full(1, 5, np.float32), scale=n)
+    np.testing.assert_array_equal(found, np.repeat(np.array([5, 0], np.float32), 16))
