@@ -21,8 +21,8 @@ import llvmlite
 from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
 from kdsl.backend.nvptx import compile_ptx, entry_name
 from kdsl.errors import LaunchError
+from kdsl.frontend import targets
 from kdsl.frontend.build import build
-from kdsl.frontend.captures import Captures, captures_of, look_up
 from kdsl.frontend.declare import declare
 from kdsl.frontend.source import parse
 from kdsl.ir import nodes
@@ -37,6 +37,7 @@ from kdsl.launch.arguments import constant
 from kdsl.launch.bind import Launcher
 from kdsl.launch.launchable import Specialisation
 from kdsl.runtime.cache import content_key, default_cache
+from kdsl.runtime.capture import Node
 from kdsl.runtime.cpu import CpuCode
 from kdsl.runtime.device import Device, device
 from kdsl.runtime.gpu import CudaDevice
@@ -75,9 +76,13 @@ class _Loaded:
     """A compiled kernel on its device (`kdsl.launch.launchable.Launchable`)."""
 
     layout: Layout
+    """How its arguments are packed."""
     views: Mapping[str, nodes.View]
+    """Its views by name, with what the body does to them."""
     code: CpuCode | CudaFunction
+    """What runs."""
     number: int
+    """Its number in the records of failed checks."""
 
 
 class Kernel:
@@ -90,9 +95,10 @@ class Kernel:
         """Its signature, geometry and contract."""
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
+        self._launcher.plans.entry = self  # an update of a graph makes all checks again
         self._lock = threading.RLock()
         self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
-        self._frozen: list[tuple[dict[str, Any], str, Any]] | None = None
+        self._frozen: list[tuple[Callable[[Any], Any], Any, Any]] | None = None
         functools.update_wrapper(self, function)
         self.__doc__ = self._launch.__doc__
 
@@ -111,26 +117,27 @@ class Kernel:
 
     # ------------------------------------------------------------------------------------------------------------------------ launching
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> None:
-        """Launch on the default stream of the device where the arrays live.
+    def __call__(self, *arguments: Any, **keywords: Any) -> Node | None:
+        """Launch on the default stream of the device where the arrays live. While this thread captures a graph there, the launch is recorded instead, and
+        what is returned stands for it in `Graph.update`.
 
         Raises LaunchError (wrong arguments, a relation that does not hold, overlap), TypeError (missing or unknown arguments), KernelError (the
         body does not compile). A check that fails while it runs is raised as BoundsError by the next synchronisation of the device.
         """
         if self._frozen is None:
             self._freeze()
-        for namespace, name, value in self._frozen or ():
-            if namespace.get(name) is not value:
+        for look_up, key, value in self._frozen or ():
+            if look_up(key) is not value:
                 self._refuse_changed()
-        self._launch(*arguments, **keywords)
+        return self._launch(*arguments, **keywords)
 
-    def on(self, stream: Stream) -> Callable[..., None]:
+    def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The same for another stream: `kernel.on(stream)(…)`."""
         launch = self._launcher.on(stream)
 
-        def checked(*arguments: Any, **keywords: Any) -> None:
+        def checked(*arguments: Any, **keywords: Any) -> Node | None:
             self._refuse_changed()
-            launch(*arguments, **keywords)
+            return launch(*arguments, **keywords)
 
         return checked
 
@@ -142,18 +149,10 @@ class Kernel:
             )
 
     def _freeze(self) -> None:
-        """List where each captured global lives, so that a launch only compares identities."""
-        self._source.captures.complete()  # helpers that are defined below the kernel count, too
-        found: list[tuple[dict[str, Any], str, Any]] = []
-        for captures in _all_captures(self._source.captures, set()):
-            for name in captures.values:
-                root, *rest = name.split(".")
-                namespace: Any = captures.function.__globals__
-                if rest:  # an attribute of a module
-                    owner = look_up(captures.function, name.rpartition(".")[0])
-                    namespace, root = getattr(owner, "__dict__", {}), rest[-1]
-                if root in namespace and isinstance(namespace, dict):
-                    found.append((namespace, root, namespace[root]))
+        """List where each captured name lives, so that a launch only compares identities."""
+        captures = self._source.captures
+        captures.complete()  # helpers that are defined below the kernel count, too
+        found = [(look_up, key, look_up(key)) for look_up, key in captures.places()]
         self._refuse_changed()
         self._frozen = found
 
@@ -219,14 +218,6 @@ def _relations(requires: object) -> tuple[str, ...]:
     return tuple(requires)
 
 
-def _all_captures(captures: Captures, seen: set[int]) -> list[Captures]:
-    if id(captures) in seen:
-        return []
-    seen.add(id(captures))
-    inner = [c for value in captures.values.values() for c in captures_of(value)]
-    return [captures, *(found for c in inner for found in _all_captures(c, seen))]
-
-
 @overload
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
@@ -264,7 +255,8 @@ def kernel(
 def _version_of_compiler() -> str:
     """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
-    sources = sorted((root / "backend").rglob("*.py")) + [root / "ir" / "abi.py", root / "ir" / "uniformity.py", root / "lang" / "intrinsics.py"]
+    others = (root / "ir" / "abi.py", root / "ir" / "uniformity.py", root / "lang" / "intrinsics.py")
+    sources = [*sorted((root / "backend").rglob("*.py")), *others]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
@@ -285,6 +277,7 @@ def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
 
 
 def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
+    targets.check(kernel, "cpu")
     cache = default_cache()
     host = HostCpu.detect()
     key = content_key("cpu", _version_of_compiler(), repr(host), print_kernel(kernel))

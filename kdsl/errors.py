@@ -28,6 +28,10 @@ class DeviceError(RuntimeError):
         """Name of the driver's status such as CUDA_ERROR_OUT_OF_MEMORY, empty if it does not come from the driver."""
 
 
+class GraphError(RuntimeError):
+    """A graph that is used as it cannot be, or something that cannot be captured in one; nothing has been captured then."""
+
+
 class BoundsError(Exception):
     """A check that failed while a kernel ran, raised by the next synchronisation of the device.
 

@@ -46,6 +46,8 @@ class Command(click.Command):
             return super().invoke(context)
         except (AudioError, CheckpointError, ConfigurationError, DataError, TokenizerError, kdsl.DeviceError) as error:
             raise BadInput(str(error)) from error
+        except FileExistsError as error:
+            raise BadInput(f"{error.filename}: there is a file of this name where a folder is wanted") from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             raise BadInput(f"{where}{error.strerror or error}") from error

@@ -1,10 +1,11 @@
-"""The command `kdsl`: `dump-ptx` and `dump-launcher`, which need no GPU.
+"""The command `kdsl`: `dump-ptx`, `dump-launcher` and `explain`, which need no GPU.
 
 Errors that a user can make are one message on standard error, and exit status 2; then nothing has been written.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import click
 
 import kdsl
 from kdsl.backend.nvptx import TARGETS, LimitError, TargetError, compile_module
+from kdsl.cli.explain import Explanation, explain
 from kdsl.cli.files import write_atomically
 from kdsl.cli.modules import NotFound, find_kernels
+from kdsl.cli.report import as_json, plain, show, tables
 from kdsl.cli.settings import WrongSetting, parse_settings, refuse_unknown, settings_of
 
 _USER_ERRORS = (
@@ -66,6 +69,67 @@ def dump_launcher(place: str, output: Path | None) -> None:
     _answer(lambda: _launcher(place), output)
 
 
+@main.command("explain")
+@click.argument("place", metavar="MODULE[:KERNEL]")
+@click.option("--arch", "targets", multiple=True, metavar="TARGET", help=f"{', '.join(TARGETS)} or cpu; may be repeated. All if not given.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a Const parameter, or element type of a type variable (T=f32)."
+)
+@click.option("--json", "with_json", is_flag=True, help="Print JSON.")
+@click.option("--no-spills", is_flag=True, help="Exit with status 1 if registers are spilled to memory.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write there instead of to standard output."
+)
+def explain_command(
+    place: str, targets: tuple[str, ...], settings: tuple[str, ...], with_json: bool, no_spills: bool, output: Path | None
+) -> None:
+    """Say what became of a kernel, or of all kernels of a module.
+
+    Which bounds checks were proved away and which remain, what is known of its arrays, and for every target registers, spills, shared memory, occupancy, PTX
+    version and least driver. Registers and what follows from them need ptxas.
+
+    MODULE is the name of a module, such as package.kernels, or the path of a Python file. The exit status is 1 if ptxas refuses the PTX or warns of it, if a
+    target named with --arch lacks what a kernel uses, or if --no-spills finds a spill.
+    """
+    found: list[Explanation] = []
+
+    def make() -> str:
+        found.extend(_explanations(place, targets, settings))
+        return as_json(found) if with_json else "\n".join(plain(tables(facts)) for facts in found)
+
+    on_terminal = output is None and not with_json and sys.stdout.isatty()
+    _answer(make, output, silent=on_terminal)
+    if on_terminal:
+        for facts in found:
+            show(tables(facts))
+    failures = [failure for facts in found for failure in _failures(facts, bool(targets), no_spills)]
+    for failure in failures:
+        click.echo(f"kdsl: {failure}", err=True)
+    if failures:
+        raise click.exceptions.Exit(1)
+
+
+def _explanations(place: str, targets: tuple[str, ...], settings: tuple[str, ...]) -> list[Explanation]:
+    texts = parse_settings(settings)
+    kernels = find_kernels(place)
+    refuse_unknown(kernels, texts)
+    chosen = [settings_of(kernel, texts) for kernel in kernels]
+    return [explain(kernel, values, targets) for kernel, values in zip(kernels, chosen, strict=True)]
+
+
+def _failures(facts: Explanation, named: bool, no_spills: bool) -> list[str]:
+    """What of an explanation fails a build."""
+    found = []
+    for gpu in facts.gpus:
+        if gpu.problem and (named or gpu.ptx):
+            found.append(f"{facts.kernel}: {gpu.target}: {gpu.problem.splitlines()[0]}")
+        if no_spills and gpu.assembled is not None and gpu.assembled.spills:
+            found.append(f"{facts.kernel}: {gpu.target}: {gpu.assembled.spills} bytes of registers are spilled to memory")
+        if no_spills and gpu.assembled is None and not gpu.problem:
+            found.append(f"{facts.kernel}: {gpu.target}: without ptxas nobody knows whether registers are spilled")
+    return found
+
+
 def _ptx(place: str, arch: str, settings: tuple[str, ...]) -> str:
     texts = parse_settings(settings)
     kernels = find_kernels(place)
@@ -84,8 +148,8 @@ def _launcher(place: str) -> str:
     return kernels[0].launcher_source
 
 
-def _answer(make: Callable[[], str], output: Path | None) -> None:
-    """Print or write what `make` yields."""
+def _answer(make: Callable[[], str], output: Path | None, *, silent: bool = False) -> None:
+    """Print or write what `make` yields; `silent` leaves printing to the caller."""
     try:
         text = make()
         text += "" if text.endswith("\n") else "\n"
@@ -95,5 +159,5 @@ def _answer(make: Callable[[], str], output: Path | None) -> None:
         message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
         click.echo(f"kdsl: error: {message}", err=True)
         raise click.exceptions.Exit(2) from None
-    if output is None:
+    if output is None and not silent:
         click.echo(text, nl=False)

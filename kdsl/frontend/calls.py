@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import expand, geometry, memory, operators
+from kdsl.frontend import atomics, expand, geometry, memory, operators
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
 from kdsl.frontend.function import Function, Overloaded
-from kdsl.frontend.values import Builtin, Group, Literal, Nothing, Value, describe
+from kdsl.frontend.values import Builtin, Group, Literal, Nothing, Text, Value, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
@@ -122,8 +122,8 @@ _BUILTINS: Final[dict[str, Callable[[Context, Evaluated, ast.Call], Value]]] = {
 
 
 def _fill(ctx: Context, row: Intrinsic, positional: Evaluated, keywords: dict[str, Value], node: ast.Call) -> Evaluated:
-    """Arguments by name, put in the order of the row's signature."""
-    names = [part.split(":")[0].strip() for part in row.signature[1 : row.signature.index(")")].split(",") if part.strip()]
+    """Arguments by name, and those that have defaults, put in the order of the row's signature."""
+    names = [name for name, _ in row.parameters]
     given = dict(zip(names, positional, strict=False))
     for name, value in keywords.items():
         if name not in names or name in given:
@@ -131,13 +131,20 @@ def _fill(ctx: Context, row: Intrinsic, positional: Evaluated, keywords: dict[st
         given[name] = value
     if len(positional) > len(names):
         raise ctx.error(f"{row.name}() takes {len(names)} arguments, not {len(positional)}", node, f"its form is {row.name}{row.signature}")
-    if keywords and list(given) != names[: len(given)]:
-        raise ctx.error(f"{row.name}() lacks `{next(n for n in names if n not in given)}`", node, f"its form is {row.name}{row.signature}")
+    for name, default in row.parameters:
+        if default is not None:
+            given.setdefault(name, Text(default) if isinstance(default, str) else Literal(default))
+    missing = [name for name in names if name not in given]
+    if missing and (keywords or len(given) > len(positional)):
+        raise ctx.error(f"{row.name}() lacks `{missing[0]}`", node, f"its form is {row.name}{row.signature}")
     return tuple(given[name] for name in names if name in given)
 
 
-def _place(node: ast.Call, position: int) -> ast.AST:
-    return node.args[position] if position < len(node.args) else node
+def _place(node: ast.Call, position: int, name: str = "") -> ast.AST:
+    """Where an argument stands that is given by position or by name; the whole call if it is a default."""
+    if position < len(node.args):
+        return node.args[position]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), node)
 
 
 def _special(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
@@ -166,14 +173,35 @@ def _floats(ctx: Context, row: Intrinsic, arguments: Evaluated, count: int, node
     return tuple(coerce(ctx, number, common, _place(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
 
 
+def _integers(ctx: Context, row: Intrinsic, arguments: Evaluated, count: int, node: ast.Call) -> tuple[nodes.ValueOp, ...]:
+    """Operands of a function on integers, in their common type."""
+    _count(ctx, row.name, arguments, count, node, row.name + row.signature)
+    numbers = [scalar(ctx, value, _place(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments)]
+    for position, number in enumerate(numbers):
+        if not type_of(number).is_integer:
+            place = _place(node, position)
+            raise ctx.error(
+                f"{row.name}() takes integers, not {with_article(type_of(number))}", place, f"convert it, as in u32({ctx.text(place)})"
+            )
+    common = type_of(numbers[0])
+    if count == 2:
+        common = join(ctx, row.name, numbers[0], numbers[1], _place(node, 0), _place(node, 1), node)
+    return tuple(coerce(ctx, number, common, _place(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
+
+
 def _to_unary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    lowering = row.lowering
+    assert isinstance(lowering, table.ToUnary)
+    if lowering.integer:
+        return ctx.unary(lowering.op, *_integers(ctx, row, arguments, 1, node))
     (operand,) = _floats(ctx, row, arguments, 1, node)
-    return ctx.unary(row.lowering.op, operand)  # type: ignore[union-attr]
+    return ctx.unary(lowering.op, operand)
 
 
 def _to_binary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    left, right = _floats(ctx, row, arguments, 2, node)
-    return ctx.binary(row.lowering.op, left, right)  # type: ignore[union-attr]
+    lowering = row.lowering
+    assert isinstance(lowering, table.ToBinary)
+    return ctx.binary(lowering.op, *(_integers if lowering.integer else _floats)(ctx, row, arguments, 2, node))
 
 
 def _to_fma(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
@@ -196,21 +224,86 @@ def _to_barrier(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Ca
 def _to_exchange(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     lowering = row.lowering
     assert isinstance(lowering, table.ToExchange)
-    _count(ctx, row.name, arguments, 2 if lowering.kind == "shuffle" else 1, node, row.name + row.signature)
+    _count(ctx, row.name, arguments, 3 if lowering.kind == "shuffle" else 1, node, row.name + row.signature)
+    width = nodes.WARP_SIZE
+    place = _place(node, 0, row.parameters[0][0])
     if lowering.kind == "vote":
-        operands: tuple[nodes.ValueOp, ...] = (materialise(ctx, operators.truth(ctx, arguments[0], _place(node, 0)), node),)
+        operands: tuple[nodes.ValueOp, ...] = (materialise(ctx, operators.truth(ctx, arguments[0], place), node),)
         of = U32 if lowering.mode == "ballot" else BOOL
     else:
-        value = materialise(ctx, scalar(ctx, arguments[0], _place(node, 0), f"the value of {row.name}()"), _place(node, 0))
-        of = value.type
-        if of.is_bool:
-            raise ctx.error(f"{row.name}() of a bool", _place(node, 0), "use warp_any, warp_all or warp_ballot, or convert it")
+        value = materialise(ctx, scalar(ctx, arguments[0], place, f"the value of {row.name}()"), place)
+        _refuse_type(ctx, row, lowering, value.type, place)
+        of = value.type if lowering.kind != "match" else U32 if lowering.mode == "any" else BOOL
         operands = (value,)
         if lowering.kind == "shuffle":
-            operands = (value, coerce(ctx, arguments[1], I64, _place(node, 1), f"the second argument of {row.name}()"))
-    made = nodes.Exchange(location=ctx.location, type=of, name=row.name, arguments=operands)
+            amount = _place(node, 1, row.parameters[1][0])
+            operands = (value, coerce(ctx, arguments[1], I64, amount, f"the second argument of {row.name}()"))
+            width = _width(ctx, row, arguments[2], _place(node, 2, "width"))
+    made = nodes.Exchange(location=ctx.location, type=of, name=row.name, arguments=operands, width=width)
     ctx.emit(made)
     return made
+
+
+def _refuse_type(ctx: Context, row: Intrinsic, lowering: table.ToExchange, of: DType, place: ast.AST) -> None:
+    if of.is_bool and lowering.kind != "match":
+        raise ctx.error(f"{row.name}() of a bool", place, "use warp_any, warp_all or warp_ballot, or convert it")
+    if lowering.mode in ("and", "or", "xor") and not of.is_integer:
+        raise ctx.error(f"{row.name}() takes integers, not {with_article(of)}", place, "take the bits of a float with float_bits(x)")
+
+
+def _width(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> int:
+    width = known_number(value)
+    if width in (2, 4, 8, 16, 32) and not isinstance(width, float):
+        return int(width)
+    what = describe(value) if width is None else str(width)
+    raise ctx.error(
+        f"the width of {row.name}() is one of 2, 4, 8, 16 and 32, known to the compiler; this is {what}",
+        place,
+        "use a literal, a captured number or a Const parameter",
+    )
+
+
+def _to_fence(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    lowering = row.lowering
+    assert isinstance(lowering, table.ToFence)
+    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope))
+    return Nothing()
+
+
+def _to_clock(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    made = nodes.Clock(location=ctx.location, type=I64, name=row.name)
+    ctx.emit(made)
+    return made
+
+
+def _to_sleep(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    _count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+    time = coerce(ctx, arguments[0], U32, _place(node, 0, row.parameters[0][0]), f"the argument of {row.name}()")
+    ctx.emit(nodes.Sleep(location=ctx.location, name=row.name, nanoseconds=time))
+    return Nothing()
+
+
+def _to_atomic(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
+    places = {name: _place(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    return atomics.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
+
+
+def _static_assert(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    _count(ctx, row.name, arguments, 2, node, row.name + row.signature)
+    place = _place(node, 0, "condition")
+    condition, message = operators.truth(ctx, arguments[0], place), arguments[1]
+    if not isinstance(message, Text):
+        raise ctx.error(f"the message of static_assert() is a string, not {describe(message)}", _place(node, 1, "message"), "write it out")
+    known = known_number(condition)
+    if known is None:
+        hint = "use literals, captured numbers, Const parameters, types and shapes; `assert` checks what is known at run time only"
+        raise ctx.error("the condition of static_assert() must be known to the compiler", place, hint)
+    if not known:
+        raise ctx.error(f"static assertion failed: {message.value}", node, f"`{ctx.text(place)}` must hold")
+    return Nothing()
 
 
 def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
@@ -219,6 +312,8 @@ def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
         ref = memory.new_array(ctx, handler.removesuffix("_array"), arguments, node)
         memory.fill_registers(ctx, ref)
         return ref
+    if handler == "static_assert":
+        return _static_assert(ctx, row, arguments, node)
     if handler == "unroll":
         raise ctx.error("unroll() stands only in `for … in unroll(…):`", node, "loop over it")
     _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
@@ -233,5 +328,9 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToBitcast: _to_bitcast,
     table.ToBarrier: _to_barrier,
     table.ToExchange: _to_exchange,
+    table.ToAtomic: _to_atomic,
+    table.ToFence: _to_fence,
+    table.ToClock: _to_clock,
+    table.ToSleep: _to_sleep,
     table.ToFrontend: _to_frontend,
 }

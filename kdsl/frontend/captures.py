@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
-from typing import Any, Final
+from types import CellType, FunctionType, ModuleType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,10 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
+
+
+Place: TypeAlias = tuple[Callable[[Any], Any], Any]
+"""Where a captured name lives: a look-up and its key."""
 
 
 @dataclass(frozen=True)
@@ -51,34 +56,51 @@ class Captures:
         """Freeze the names that had no value yet, also those of the `@function`s that this one calls: a helper that is defined below the kernel is found
         when the kernel is first compiled or launched.
         """
-        self._complete(set())
-
-    def _complete(self, seen: set[int]) -> None:
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        for name, value in self.values.items():
-            if value is MISSING:
-                self.values[name] = look_up(self.function, name)
-        for value in self.values.values():
-            for inner in captures_of(value):
-                inner._complete(seen)
+        for captures in self._reached():
+            for name, value in captures.values.items():
+                if value is MISSING:
+                    captures.values[name] = look_up(captures.function, name)
 
     def changed(self) -> list[Change]:
         """Names whose values have changed since, also those of the `@function`s that this one calls."""
-        return [*self._changed(set())]
+        return [
+            Change(name, frozen, now)
+            for captures in self._reached()
+            for name, frozen in captures.values.items()
+            if frozen is not MISSING and not same(frozen, now := look_up(captures.function, name))
+        ]
 
-    def _changed(self, seen: set[int]) -> Iterator[Change]:
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        for name, frozen in self.values.items():
-            now = look_up(self.function, name)
-            if frozen is not MISSING and not same(frozen, now):
-                yield Change(name, frozen, now)
-        for value in self.values.values():
-            for inner in captures_of(value):
-                yield from inner._changed(seen)
+    def places(self) -> list[Place]:
+        """Where all these names live, so that a launch need only compare identities. What is built into Python is left out."""
+        return [place for captures in self._reached() for name in captures.values if (place := _place(captures.function, name)) is not None]
+
+    def _reached(self) -> Iterator[Captures]:
+        """This one and those of the `@function`s that are called from here, each once; a caller's names are looked at after it was yielded."""
+        seen: set[int] = set()
+        waiting = deque([self])
+        while waiting:
+            captures = waiting.popleft()
+            if id(captures) not in seen:
+                seen.add(id(captures))
+                yield captures
+                waiting.extend(inner for value in captures.values.values() for inner in captures_of(value))
+
+
+def _place(function: FunctionType, name: str) -> Place | None:
+    owner, _, attribute = name.rpartition(".")
+    if owner:
+        module = look_up(function, owner)
+        return (module.__dict__.get, attribute) if isinstance(module, ModuleType) else None
+    if name in function.__code__.co_freevars and function.__closure__ is not None:
+        return _content, function.__closure__[function.__code__.co_freevars.index(name)]
+    return (function.__globals__.get, name) if name in function.__globals__ else None
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the cell is empty, before the first assignment or after `del`
+        return MISSING
 
 
 def captures_of(value: Any) -> list[Captures]:
@@ -106,10 +128,7 @@ def look_up(function: FunctionType, name: str) -> Any:
     root, *rest = name.split(".")
     value: Any = MISSING
     if root in function.__code__.co_freevars and function.__closure__ is not None:
-        try:
-            value = function.__closure__[function.__code__.co_freevars.index(root)].cell_contents
-        except ValueError:  # the cell is still empty
-            value = MISSING
+        value = _content(function.__closure__[function.__code__.co_freevars.index(root)])
     elif root in function.__globals__:
         value = function.__globals__[root]
     else:
@@ -126,7 +145,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if is_number(a) and is_number(b):
-        return type(a) is type(b) and bool(a == b or (a != a and b != b))
+        return type(a) is type(b) and repr(a) == repr(b)  # tells -0.0 from 0.0, and not one NaN from another
     return False
 
 

@@ -308,7 +308,7 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "assert"], name: str, extents: tuple[int, ...] | None) -> int:
+    def new_site(self, kind: Literal["load", "store", "atomic", "assert"], name: str, extents: tuple[int, ...] | None) -> int:
         """Number of a check at the present place; the trips of an unrolled loop share theirs."""
         return self.sites.setdefault(nodes.Site(kind, name, self.location, extents), len(self.sites))
 

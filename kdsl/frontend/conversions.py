@@ -125,7 +125,7 @@ def _literal(ctx: Context, literal: Literal, to: DType, node: ast.AST, for_what:
     if to.is_float:
         rounded = round_float(to, value)
         if math.isinf(rounded) and not math.isinf(value):
-            raise ctx.error(f"{value} is too large for {with_article(to)}{for_what}", node, 'use a wider type, or f32("inf")')
+            raise ctx.error(f"{value} is too large for {with_article(to)}{for_what}", node, f'use a wider type, or {to}("inf")')
         return ctx.constant(to, rounded)
     whole = f"{int(value)}, or " if value.is_integer() else ""
     raise ctx.error(

@@ -75,7 +75,7 @@ def _choose(ctx: Context, overloaded: Overloaded, values: Sequence[Value], node:
     if chosen is None:
         names = ", ".join(t.name for t in overloaded.functions)
         text = ctx.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "x"
-        hint = f"write {overloaded.name}(f32({text}))" if not of.is_float else f"it is there for {names}"
+        hint = f"write {overloaded.name}(f32({text}))" if not of.is_float or of.is_narrow_float else f"it is there for {names}"
         raise ctx.error(f"{overloaded.name}() is there for {names}, not for {of}", node, hint)
     return chosen
 

@@ -136,7 +136,8 @@ def _connect(ctx: Context, kind: Choice["and", "or"], parts: list[Callable[[], L
     else:
         result = _short_circuit(ctx, kind, first, rest, block)
     ctx.forget_since(mark)
-    ctx.connectives[result] = (kind, first, rest)
+    if not isinstance(result, nodes.Constant):  # a constant is shared: it may be one of its own parts
+        ctx.connectives[result] = (kind, first, rest)
     return result
 
 

@@ -22,7 +22,16 @@ def unary(op: str, type: DType, a: Number) -> Number | None:
         return not a if op == "not" else None
     if type.is_integer:
         value = int(a)
-        results = {"neg": -value, "invert": ~value, "abs": abs(value)}
+        pattern = value & ((1 << type.bits) - 1)
+        results = {
+            "neg": -value,
+            "invert": ~value,
+            "abs": abs(value),
+            "popcount": pattern.bit_count(),
+            "leading_zeros": type.bits - pattern.bit_length(),
+            "trailing_zeros": (pattern & -pattern).bit_length() - 1 if pattern else type.bits,
+            "reverse_bits": int(f"{pattern:0{type.bits}b}"[::-1], 2),
+        }
         return wrap(type, results[op]) if op in results else None
     number = float(a)
     if math.isnan(number):
@@ -33,7 +42,7 @@ def unary(op: str, type: DType, a: Number) -> Number | None:
         case "abs":
             return abs(number)
         case "sqrt" if number >= 0:
-            return round_float(type, math.sqrt(number))  # the root in double, rounded again, is correct for f32 (Figueroa 1995)
+            return round_float(type, math.sqrt(number))  # the root in double, rounded again, is correct for f32 (Figueroa 1995) and less
         case "floor" | "ceil" | "trunc" | "rint":
             if math.isinf(number):
                 return number
@@ -75,6 +84,8 @@ def _integers(op: str, type: DType, a: int, b: int) -> int | None:
             return min(a, b)
         case "max":
             return max(a, b)
+        case "multiply_high":
+            return (a * b) >> type.bits
         case _:
             return None
 
@@ -82,7 +93,7 @@ def _integers(op: str, type: DType, a: int, b: int) -> int | None:
 def _floats(op: str, type: DType, a: float, b: float) -> float | None:
     if math.isnan(a) or math.isnan(b):
         return None
-    # one operation on two f32 in double, rounded again, is the correctly rounded f32 (Figueroa 1995)
+    # one operation in double, rounded again, is the correctly rounded f32 (Figueroa 1995); f16 and bf16 have fewer bits (see `backend.llvm.narrow`)
     match op:
         case "add" | "sub" | "mul":
             value = {"add": a + b, "sub": a - b, "mul": a * b}[op]
@@ -113,15 +124,13 @@ def fma(type: DType, a: float, b: float, c: float) -> float | None:
 
 def round_fraction(type: DType, exact: Fraction) -> float:
     """An exact number rounded once, to nearest even; the precision that is left after the leading bit, or what subnormals leave."""
-    least_exponent = {16: -24, 32: -149, 64: -1074}[type.bits]
     magnitude, sign = abs(exact), -1.0 if exact < 0 else 1.0
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     if magnitude < Fraction(2) ** exponent:
         exponent -= 1
-    unit = max(exponent - type.mantissa_bits + 1, least_exponent)
+    unit = max(exponent - type.mantissa_bits + 1, type.format.least_exponent)
     rounded = round(magnitude / Fraction(2) ** unit)
-    limit = {16: 16, 32: 128, 64: 1024}[type.bits]
-    if rounded * Fraction(2) ** unit >= Fraction(2) ** limit:
+    if rounded * Fraction(2) ** unit > Fraction(type.format.largest):
         return sign * math.inf
     return sign * math.ldexp(float(rounded), unit)
 

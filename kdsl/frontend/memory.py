@@ -169,6 +169,21 @@ def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.
     )
 
 
+def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
+    """The place of an element that threads change together, and whether it must be checked. Such an access goes through no witness."""
+    view = base.view
+    place = _view_index(ctx, view, subscript, node)
+    ctx.accesses.setdefault(view, []).append((None, ctx.locate(node)))
+    view.read = view.written = True
+    return (place,), _view_checked(ctx, base, place)
+
+
+def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
+    """The same for an element of a shared array."""
+    places = _array_indices(ctx, base, subscript, node)
+    return places, _array_checked(ctx, base, places)
+
+
 def settle_witnesses(ctx: Context) -> None:
     """After the whole kernel: the witness of each view through which every access goes."""
     for view, seen in ctx.accesses.items():
@@ -312,5 +327,6 @@ def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: 
         return below
     above = ctx.compare("ge", place, ctx.constant(I64, 0))
     both = ctx.binary("and", above, below)
-    ctx.connectives[both] = ("and", above, below)
+    if not isinstance(both, nodes.Constant):  # a constant is shared: it may be one of its own parts
+        ctx.connectives[both] = ("and", above, below)
     return both

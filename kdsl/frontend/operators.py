@@ -13,7 +13,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
 from kdsl.frontend.values import LARGEST_LITERAL, Literal, LiteralChoice, Scalar, Value, as_type, describe, known_number
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, U8, DType, promote
+from kdsl.lang.types import BOOL, F32, U8, DType, promote
 
 SYMBOLS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -206,7 +206,12 @@ def _products(ctx: Context, base: nodes.ValueOp, exponent: int) -> nodes.ValueOp
 
 
 def _float_division(ctx: Context, symbol: str, a: nodes.ValueOp, b: nodes.ValueOp, node: ast.AST) -> Scalar:
-    return expand.library_call(ctx, "floor_divide" if symbol == "//" else "modulo", (a, b), node)
+    of = a.type
+    if of.is_narrow_float:  # quotients of more bits than the type has would be wrong before they are rounded
+        a, b = ctx.cast(F32, a), ctx.cast(F32, b)
+    name = "floor_divide" if symbol == "//" else "modulo"
+    result = expand.mathematics_call(ctx, name, (a, b), node, f"`{symbol}`", "convert both to f32 or f64")
+    return ctx.cast(of, result)
 
 
 def unary(ctx: Context, symbol: str, value: Value, value_node: ast.AST, node: ast.AST) -> Scalar:

@@ -58,6 +58,8 @@ def _relation(op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> Iter
 def holds(ctx: Context, *kinds: str) -> bool:
     """Whether one of the facts about which thread this is holds here; trivially so where there is only one."""
     x, y, z = ctx.block_dim
+    if x * y * z <= nodes.WARP_SIZE and "first_thread" in kinds:
+        kinds = (*kinds, "first_lane")  # the first lane of the only warp
     return x * y * z == 1 or any(fact.kind in kinds for fact in ctx.facts)
 
 

@@ -7,11 +7,12 @@ the hidden ones. On the GPU each slot is one kernel parameter; on the CPU the en
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from kdsl.ir.nodes import Kernel, ScalarParameter, View
-from kdsl.lang.types import I32, I64, U32, U64, DType
+from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
 SlotKind: TypeAlias = Literal["address", "length", "value", "hidden"]
 
@@ -20,7 +21,8 @@ HIDDEN: Final = (("claim", U64), ("record", U64), ("kernel", U32), ("grid_x", I3
 kernel in this process, and the extents of the grid as the kernel sees it."""
 
 _FORMATS: Final = {
-    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f32": "f", "f64": "d",
+    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "bf16": "H",
+    "f32": "f", "f64": "d",
 }  # fmt: skip
 
 
@@ -49,11 +51,28 @@ class Layout:
     size: int
     """Bytes of the buffer."""
     format: str
-    """Format for `struct.pack` that takes one value per slot."""
+    """Format for `struct.pack` that takes one value per slot, as `encoded` gives it."""
 
-    def offset(self, name: str) -> int:
-        """Offset of the slot with this name."""
-        return next(slot.offset for slot in self.slots if slot.name == name)
+    def hidden_offset(self, name: str) -> int:
+        """Offset of a hidden parameter; one of the kernel's own may have the same name."""
+        return next(slot.offset for slot in self.slots if slot.kind == "hidden" and slot.name == name)
+
+    @property
+    def packer(self) -> Callable[..., None]:
+        """`packer(buffer, 0, *values)` packs one value per slot."""
+        pack = struct.Struct(self.format).pack_into
+        if all(slot.type is not BF16 for slot in self.slots):
+            return pack
+
+        def pack_encoded(buffer: Any, offset: int, *values: Any) -> None:
+            pack(buffer, offset, *(encoded(slot.type, value) for slot, value in zip(self.slots, values, strict=True)))
+
+        return pack_encoded
+
+
+def encoded(of: DType, value: Any) -> Any:
+    """A value as its letter of the format takes it: `struct` has no letter for a bf16, which travels as its bits."""
+    return float_bits_of(of, round_float(of, value)) if of is BF16 else value
 
 
 def layout(kernel: Kernel) -> Layout:

@@ -170,7 +170,9 @@ class Special(ValueOp):
     name: SpecialName
 
 
-UnaryName: TypeAlias = Literal["neg", "invert", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"]
+UnaryName: TypeAlias = Literal[
+    "neg", "invert", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint", "popcount", "leading_zeros", "trailing_zeros", "reverse_bits"
+]
 UNARY: Final[dict[str, str]] = {
     "neg": "integers wrap; a float's sign flips",
     "invert": "~x, integers",
@@ -181,6 +183,10 @@ UNARY: Final[dict[str, str]] = {
     "ceil": "floats, to an integral float",
     "trunc": "floats, to an integral float",
     "rint": "floats, to an integral float, ties to even",
+    "popcount": "integers, the number of bits that are 1",
+    "leading_zeros": "integers, the number of 0 bits above the highest 1; the width for 0",
+    "trailing_zeros": "integers, the number of 0 bits below the lowest 1; the width for 0",
+    "reverse_bits": "integers",
 }
 
 
@@ -193,7 +199,7 @@ class Unary(ValueOp):
 
 
 BinaryName: TypeAlias = Literal[
-    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax"
+    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax", "multiply_high"
 ]
 BINARY: Final[dict[str, str]] = {
     "add": "integers wrap; floats round to nearest even, never contracted by a backend",
@@ -211,6 +217,7 @@ BINARY: Final[dict[str, str]] = {
     "max": "likewise",
     "fmin": "floats: ignores a NaN, -0 below 0",
     "fmax": "likewise",
+    "multiply_high": "integers, the upper half of the full product",
 }
 
 
@@ -291,6 +298,76 @@ class Exchange(ValueOp):
 
     name: str
     arguments: tuple[ValueOp, ...]
+    width: int = 32
+    """Of a shuffle: lanes of a segment (2, 4, 8, 16 or 32), within which it stays."""
+
+
+ScopeName: TypeAlias = Literal["block", "device", "system"]
+OrderName: TypeAlias = Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"]
+AtomicName: TypeAlias = Literal["add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas", "inc", "dec", "load", "store"]
+ATOMIC: Final[dict[str, str]] = {
+    "add": "old + value; integers wrap, floats round to nearest even (f32 in global memory may flush subnormals)",
+    "sub": "old - value, likewise",
+    "min": "the smaller of old and value, integers",
+    "max": "the larger of old and value, integers",
+    "and": "old & value",
+    "or": "old | value",
+    "xor": "old ^ value",
+    "exchange": "value",
+    "cas": "(compare, value): value if old has the bits of compare, else old",
+    "inc": "(limit): 0 if old >= limit, else old + 1; u32",
+    "dec": "(limit): limit if old == 0 or old > limit, else old - 1; u32",
+    "load": "no change",
+    "store": "value; the result is 0 and not old",
+}
+
+
+@dataclass(eq=False, kw_only=True)
+class Atomic(ValueOp):
+    """Change one element of a view or shared array by `ATOMIC[op]`, indivisibly among the threads of `scope`; the result is its value before (old).
+
+    `order` is the memory order of the PTX and C++ memory models. Lanes of a group do it one after the other, in any order. If `checked` and an index is
+    outside, nothing is changed, the result is 0, and the failure is recorded under `site`.
+    """
+
+    name: str
+    """Its row in the table."""
+    op: AtomicName
+    memory: Memory
+    indices: tuple[ValueOp, ...]
+    """i64, one per dimension."""
+    arguments: tuple[ValueOp, ...]
+    """Of the type of the element; see `ATOMIC`."""
+    scope: ScopeName
+    order: OrderName
+    checked: bool
+    site: int
+
+
+@dataclass(eq=False, kw_only=True)
+class Clock(ValueOp):
+    """A counter of the GPU, i64, read here and now; differs from read to read. GPU only."""
+
+    name: str
+    """Its row in the table."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Fence(Op):
+    """Accesses of the thread before it come before those after it, for all threads of `scope`; fences of a scope have one order."""
+
+    name: str
+    """Its row in the table."""
+    scope: ScopeName
+
+
+@dataclass(eq=False, kw_only=True)
+class Sleep(Op):
+    """Suspend the thread for between 0 and twice `nanoseconds` (u32). GPU only."""
+
+    name: str
+    """Its row in the table."""
+    nanoseconds: ValueOp
 
 
 @dataclass(eq=False, kw_only=True)
@@ -407,7 +484,7 @@ class Block:
 class Site:
     """A check that can fail at run time: what the recorded failure means."""
 
-    kind: Literal["load", "store", "assert"]
+    kind: Literal["load", "store", "atomic", "assert"]
     """What was left out, or that an assertion failed."""
     name: str
     """Name of the array, or the message of the assertion."""
@@ -477,6 +554,10 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return op.indices
         case Exchange():
             return op.arguments
+        case Atomic():
+            return (*op.indices, *op.arguments)
+        case Sleep():
+            return (op.nanoseconds,)
         case Set():
             return (op.value,)
         case Store():

@@ -25,7 +25,9 @@ class _Printer:
         parameters = ", ".join(
             f"{p.name}: {p.type}" if isinstance(p, nodes.ScalarParameter) else f"{p.name}: {_view(p)}" for p in kernel.parameters
         )
-        self.lines.append(f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}")
+        self.lines.append(
+            f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}"
+        )
         for array, name in self.arrays.items():
             self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}")
         for variable, name in self.variables.items():
@@ -71,6 +73,10 @@ class _Printer:
                 self.line(indent, f"{self.variables[op.variable]} = {use(op.value)}", op)
             case nodes.Store():
                 self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
+            case nodes.Fence():
+                self.line(indent, f"fence {op.scope}", op)
+            case nodes.Sleep():
+                self.line(indent, f"sleep {use(op.nanoseconds)}", op)
             case nodes.Assertion():
                 self.line(indent, f"assert {use(op.condition)} site {op.site}", op)
             case nodes.If():
@@ -118,11 +124,16 @@ class _Printer:
             case nodes.Load():
                 return f"load {self.element(op)}{_check(op)}"
             case nodes.Exchange():
-                return f"{op.name}({arguments})"
+                return f"{op.name}({arguments})" + (f" width {op.width}" if op.width != nodes.WARP_SIZE else "")
+            case nodes.Atomic():
+                given = ", ".join(self.use(a) for a in op.arguments)
+                return f"atomic {op.op} {self.element(op)} by ({given}) {op.order} {op.scope}{_check(op)}"
+            case nodes.Clock():
+                return op.name
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
 
-    def element(self, op: nodes.Load | nodes.Store) -> str:
+    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> str:
         name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
         return f"{name}[{', '.join(self.use(i) for i in op.indices)}]"
 
@@ -132,5 +143,5 @@ def _view(view: nodes.View) -> str:
     return f"{view.kind}[{view.type}]{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
 
 
-def _check(op: nodes.Load | nodes.Store) -> str:
+def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:
     return f" checked site {op.site}" if op.checked else ""

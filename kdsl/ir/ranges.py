@@ -47,6 +47,8 @@ def unary(op: str, type: DType, a: Range) -> Range | None:
             return fitting(type, ~a[1], ~a[0]) if type.is_signed else None
         case "abs":
             return fitting(type, 0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1])), max(abs(a[0]), abs(a[1])))
+        case "popcount" | "leading_zeros" | "trailing_zeros":
+            return fitting(type, 0, type.bits)
         case _:
             return None
 

@@ -149,9 +149,13 @@ class Uniformity:
                 if isinstance(op.memory, nodes.Array) and op.memory.space == "local":
                     return Level.LANE
                 return self._most(op.indices)
+            case nodes.Atomic() | nodes.Clock():
+                return Level.LANE
             case nodes.Exchange():
                 lowering = INTRINSICS[op.name].lowering
                 assert isinstance(lowering, ToExchange)
+                if lowering.kind == "scan" or (lowering.kind == "match" and not lowering.uniform):
+                    return Level.LANE
                 whole = Level.BLOCK if self.kernel.threads <= nodes.WARP_SIZE else Level.GROUP
                 return whole if lowering.uniform and self.lanes == nodes.WARP_SIZE else self._most(op.arguments)
             case _:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.ir import nodes
-from kdsl.lang.intrinsics import INTRINSICS, ToExchange
-from kdsl.lang.types import BOOL, I64, DType
+from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToSleep
+from kdsl.lang.types import BOOL, I64, U32, DType
 
 
 class VerificationError(AssertionError):
@@ -129,8 +129,18 @@ class _Verifier:
             case nodes.Load() | nodes.Store():
                 self.access(op)
             case nodes.Exchange():
-                row = INTRINSICS.get(op.name)
-                self.require(row is not None and isinstance(row.lowering, ToExchange), "an exchange is in the table", op)
+                self.exchange(op)
+            case nodes.Atomic():
+                self.atomic(op)
+            case nodes.Clock():
+                self.row(op, ToClock)
+                self.require(op.type is I64, "a clock is an i64", op)
+            case nodes.Fence():
+                self.row(op, ToFence)
+                self.require(op.scope in SCOPES, "a scope exists", op)
+            case nodes.Sleep():
+                self.row(op, ToSleep)
+                self.require(op.nanoseconds.type is U32, "a time to sleep is a u32", op)
             case nodes.Assertion():
                 self.require(op.condition.type is BOOL, "a condition is a bool", op)
                 self.require(0 <= op.site < len(self.kernel.sites), "a site exists", op)
@@ -145,7 +155,42 @@ class _Verifier:
         if op.type.is_integer:
             self.require(op.type.minimum <= op.value <= op.type.maximum, "a constant fits its type", op)
 
-    def access(self, op: nodes.Load | nodes.Store) -> None:
+    def exchange(self, op: nodes.Exchange) -> None:
+        self.row(op, ToExchange)
+        lowering = INTRINSICS[op.name].lowering
+        assert isinstance(lowering, ToExchange)
+        self.require(op.width in (2, 4, 8, 16, nodes.WARP_SIZE), "a segment has 2, 4, 8, 16 or 32 lanes", op)
+        self.require(op.width == nodes.WARP_SIZE or lowering.kind == "shuffle", "only shuffles have segments", op)
+        of = op.arguments[0].type
+        if lowering.kind in ("vote", "match"):
+            self.require(op.type is (U32 if (lowering.kind, lowering.mode) in (("vote", "ballot"), ("match", "any")) else BOOL), "a vote has its type", op)
+            self.require(lowering.kind == "match" or of is BOOL, "a vote is of bools", op)
+            return
+        self.same((op.type, of), op)
+        if lowering.kind != "shuffle":
+            self.require(of.is_integer if lowering.mode in ("and", "or", "xor") else not of.is_bool, f"{op.name} fits {of}", op)
+
+    def row(self, op: nodes.Exchange | nodes.Atomic | nodes.Clock | nodes.Fence | nodes.Sleep, lowering: type) -> None:
+        row = INTRINSICS.get(op.name)
+        self.require(row is not None and isinstance(row.lowering, lowering), "an intrinsic is in the table", op)
+
+    def atomic(self, op: nodes.Atomic) -> None:
+        self.row(op, ToAtomic)
+        self.access(op)
+        lowering = INTRINSICS[op.name].lowering
+        assert isinstance(lowering, ToAtomic)
+        self.require(op.type.name in lowering.types, f"{op.op} fits {op.type}", op)
+        self.require(op.order in lowering.orders and op.scope in SCOPES, "order and scope fit", op)
+        self.require(len(op.arguments) == {"load": 0, "cas": 2}.get(op.op, 1), "an atomic operation has its arguments", op)
+        self.same((op.type, *(a.type for a in op.arguments)), op)
+        memory = op.memory
+        local = isinstance(memory, nodes.Array) and memory.space == "local"
+        self.require(not local, "an atomic operation is on memory that threads share", op)
+        if isinstance(memory, nodes.View):
+            self.require(memory.written and memory.read and memory.kind == "SliceMut", "what is changed is declared as changed", op)
+            self.require(memory.witness is None, "an atomic operation goes through no witness", op)
+
+    def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
         memory = op.memory
         known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
         self.require(memory in known, "an array belongs to the kernel", op)
@@ -153,14 +198,16 @@ class _Verifier:
         self.require(len(op.indices) == rank, "an access has one index per dimension", op)
         self.require(all(i.type is I64 for i in op.indices), "indices are i64", op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
-        self.same((memory.type, op.type if isinstance(op, nodes.Load) else op.value.type), op)
+        self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
 
 
 def _unary_fits(op: nodes.Unary) -> bool:
     of = op.type
-    return {"neg": not of.is_bool, "abs": not of.is_bool, "invert": of.is_integer, "not": of.is_bool}.get(op.op, of.is_float)
+    return {"neg": not of.is_bool, "abs": not of.is_bool, "invert": of.is_integer, "not": of.is_bool}.get(
+        op.op, of.is_integer if op.op in ("popcount", "leading_zeros", "trailing_zeros", "reverse_bits") else of.is_float
+    )
 
 
 def _binary_fits(op: nodes.Binary) -> bool:
@@ -170,7 +217,7 @@ def _binary_fits(op: nodes.Binary) -> bool:
             return not of.is_bool
         case "div" | "fmin" | "fmax":
             return of.is_float
-        case "floordiv" | "mod" | "shl" | "shr":
+        case "floordiv" | "mod" | "shl" | "shr" | "multiply_high":
             return of.is_integer
         case _:
             return not of.is_float

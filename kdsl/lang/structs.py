@@ -15,42 +15,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-import operator
+import itertools
 import textwrap
 from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
-import numpy as np
-
 from kdsl.lang.declaration import StructField, StructType
+from kdsl.lang.numbers import host_number
 from kdsl.lang.types import BOOL, DType
 
 C = TypeVar("C")
-
-
-def field_value(of: DType, value: Any, what: str) -> bool | int | float:
-    """`value` as a host number for a parameter or field of type `of`; `what` names it in errors.
-
-    Integers must fit (OverflowError); floats are refused for integers (TypeError); an f32 takes any number and rounds it.
-    """
-    if of.is_bool:
-        if isinstance(value, bool | np.bool_):
-            return bool(value)
-        raise TypeError(f"{what} is a bool, got {value!r} ({type(value).__name__})")
-    if of.is_integer:
-        try:
-            number = operator.index(value)
-        except TypeError:
-            raise TypeError(f"{what} is an integer ({of}), got {value!r} ({type(value).__name__})") from None
-        if not of.minimum <= number <= of.maximum:
-            raise OverflowError(f"{what} is of type {of}, which holds {of.minimum} to {of.maximum}, got {number}")
-        return number
-    if isinstance(value, int | float | np.integer | np.floating | np.bool_):
-        try:
-            number_of_float = float(value)
-        except OverflowError:
-            raise OverflowError(f"{what} is of type {of}, which cannot hold {value}") from None
-        return float(of(number_of_float))
-    raise TypeError(f"{what} is a number ({of}), got {value!r} ({type(value).__name__})")
 
 
 def _field_docs(cls: type) -> dict[str, str]:
@@ -62,7 +35,7 @@ def _field_docs(cls: type) -> dict[str, str]:
         return {}
     body = next((node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)), [])
     docs: dict[str, str] = {}
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in itertools.pairwise(body):
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
@@ -74,12 +47,19 @@ def _field_docs(cls: type) -> dict[str, str]:
     return docs
 
 
+def _field_value(of: StructType, field: StructField, value: Any) -> bool | int | float:
+    try:
+        return host_number(field.type, value)
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"field {field.name} of {of.name}: {error}") from None
+
+
 def _layout(cls: type, namespace: dict[str, Any]) -> StructType:
     hints = get_type_hints(cls, localns=namespace)
     docs = _field_docs(cls)
     fields: list[StructField] = []
     offset, alignment = 0, 1
-    for name in cls.__dict__.get("__annotations__", {}):
+    for name in inspect.get_annotations(cls):
         of = BOOL if hints[name] is bool else hints[name]
         if not isinstance(of, DType):
             raise TypeError(f"field {name} of struct {cls.__name__} has type {of!r}; a field takes an element type such as f32 or u32")
@@ -102,7 +82,7 @@ def struct(cls: type[C]) -> type[C]:
     layout = _layout(cls, dict(caller.f_locals) if caller is not None else {})
     by_name = {field.name: field for field in layout.fields}
 
-    def __init__(self: Any, **values: Any) -> None:
+    def __init__(self: Any, /, **values: Any) -> None:
         missing = [name for name in by_name if name not in values]
         unknown = [name for name in values if name not in by_name]
         if missing:
@@ -110,7 +90,7 @@ def struct(cls: type[C]) -> type[C]:
         if unknown:
             raise TypeError(f"{layout.name}() has no field {', '.join(unknown)}; its fields are {', '.join(by_name)}")
         for name, field in by_name.items():
-            object.__setattr__(self, name, field_value(field.type, values[name], f"field {name} of {layout.name}"))
+            object.__setattr__(self, name, _field_value(layout, field, values[name]))
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         raise AttributeError(f"{layout.name} cannot be changed; make a new one")
@@ -130,9 +110,3 @@ def struct(cls: type[C]) -> type[C]:
     made_class: Any = type(cls.__name__, cls.__bases__, body)
     made_class.__qualname__ = cls.__qualname__
     return cast("type[C]", made_class)
-
-
-def struct_type(of: object) -> StructType | None:
-    """The layout of a struct class or of an instance of one, None for anything else."""
-    found = getattr(of, "__kdsl_struct__", None)
-    return found if isinstance(found, StructType) else None

@@ -8,12 +8,43 @@ and ordinary arithmetic in kernel bodies type-check. The compiler itself uses th
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 Kind = Literal["bool", "signed", "unsigned", "float"]
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A binary floating-point format with subnormals, infinities and NaNs (IEEE 754-2019, 3.3; bf16 is the upper half of an f32)."""
+
+    precision: int
+    """Bits of the significand, with the hidden one."""
+    exponent_bits: int
+    """Bits of the biased exponent."""
+
+    @property
+    def largest_exponent(self) -> int:
+        """Exponent of the leading bit of the largest finite number."""
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def least_exponent(self) -> int:
+        """Exponent of the smallest positive number, a subnormal: everything that the format holds is a multiple of it."""
+        return 2 - self.largest_exponent - self.precision
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number."""
+        return math.ldexp(float((1 << self.precision) - 1), self.largest_exponent - self.precision + 1)
+
+
+_FORMATS: Final = {"f16": FloatFormat(11, 5), "bf16": FloatFormat(8, 8), "f32": FloatFormat(24, 8), "f64": FloatFormat(53, 11)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,9 +98,19 @@ class DType:
         return (1 << (self.bits - (self.kind == "signed"))) - 1
 
     @property
+    def is_narrow_float(self) -> bool:
+        """Whether it is f16 or bf16, in which no target computes as in f32."""
+        return self.kind == "float" and self.bits == 16
+
+    @property
+    def format(self) -> FloatFormat:
+        """The format of a float type."""
+        return _FORMATS[self.name]
+
+    @property
     def mantissa_bits(self) -> int:
         """Bits of precision of a float, with the hidden one: every integer of at most so many bits is exact."""
-        return {16: 11, 32: 24, 64: 53}[self.bits]
+        return self.format.precision
 
     def __call__(self, value: Any) -> Any:
         """Convert on the host, by the rules of the language: out-of-range integers wrap, float to integer saturates, NaN gives 0."""
@@ -85,10 +126,12 @@ U8: Final = DType("u8", "unsigned", 8, np.dtype(np.uint8))
 U16: Final = DType("u16", "unsigned", 16, np.dtype(np.uint16))
 U32: Final = DType("u32", "unsigned", 32, np.dtype(np.uint32))
 U64: Final = DType("u64", "unsigned", 64, np.dtype(np.uint64))
+F16: Final = DType("f16", "float", 16, np.dtype(np.float16))
+BF16: Final = DType("bf16", "float", 16, np.dtype(ml_dtypes.bfloat16))
 F32: Final = DType("f32", "float", 32, np.dtype(np.float32))
 F64: Final = DType("f64", "float", 64, np.dtype(np.float64))
 
-DTYPES: Final[dict[str, DType]] = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64)}
+DTYPES: Final[dict[str, DType]] = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64)}
 _BY_NUMPY: Final[dict[np.dtype[Any], DType]] = {t.numpy: t for t in DTYPES.values()}
 
 
@@ -106,11 +149,13 @@ if TYPE_CHECKING:
     u16: TypeAlias = int
     u32: TypeAlias = int
     u64: TypeAlias = int
+    f16: TypeAlias = float
+    bf16: TypeAlias = float
     f32: TypeAlias = float
     f64: TypeAlias = float
     DTypeLike: TypeAlias = type[float] | type[int] | type[bool] | DType
 else:
-    i8, i16, i32, i64, u8, u16, u32, u64, f32, f64 = I8, I16, I32, I64, U8, U16, U32, U64, F32, F64
+    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64 = I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64
     DTypeLike = DType
 
 
@@ -157,31 +202,48 @@ def convert_constant(to: DType, value: Any) -> bool | int | float:
             limited = min(max(value, float(to.minimum)), float(to.maximum))
             return min(max(int(limited), to.minimum), to.maximum)
         return wrap(to, int(value))
-    with np.errstate(over="ignore"):
-        return round_float(to, value)
+    return round_float(to, value)
 
 
 def round_float(to: DType, value: int | float) -> float:
     """`value` rounded once, to nearest even, to the float type `to`; too large a value gives infinity."""
     if isinstance(value, int):
-        try:
-            as_double = float(value)
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-        if to.bits < 64 and int(as_double) != value and _is_tie(to, as_double):  # two roundings would differ from one: leave the tie
-            as_double = float(np.nextafter(as_double, np.inf if value > int(as_double) else -np.inf))
-        value = as_double
-    with np.errstate(over="ignore"):
-        return float(to.numpy.type(value))
+        return _round_integer(to, value)
+    if to.bits == 64 or value == 0 or not math.isfinite(value):
+        return float(value)
+    form = to.format
+    exponent = math.frexp(value)[1]  # 2 ** (exponent - 1) <= abs(value)
+    if exponent - 1 > form.largest_exponent:
+        return math.copysign(math.inf, value)
+    unit = max(exponent - form.precision, form.least_exponent)
+    rounded = math.ldexp(float(round(math.ldexp(abs(value), -unit))), unit)  # both scalings are exact, and `round` goes to even
+    return math.copysign(rounded if rounded <= form.largest else math.inf, value)
 
 
-def _is_tie(to: DType, value: float) -> bool:
-    """Whether `value` lies exactly between two neighbours of the narrower type `to`."""
-    near = float(to.numpy.type(value))
-    if near == value or not np.isfinite(near):
-        return False
-    other = float(np.nextafter(to.numpy.type(near), to.numpy.type(np.inf if value > near else -np.inf)))
-    return near + other == 2 * value
+def _round_integer(to: DType, value: int) -> float:
+    surplus = value.bit_length() - 52
+    if surplus <= 0:
+        return round_float(to, float(value))
+    if to.bits < 64:  # what is cut off leaves a mark in the last of 52 bits, so that only the second rounding counts
+        magnitude = abs(value)
+        marked = (magnitude >> surplus | (magnitude & ((1 << surplus) - 1) != 0)) << surplus
+        value = marked if value > 0 else -marked
+    try:
+        return round_float(to, float(value))
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def float_bits_of(of: DType, value: float) -> int:
+    """The bits of an f16 or bf16, whose value must be exact for the type; every NaN gives the one quiet NaN."""
+    if of.name == "f16":
+        return int.from_bytes(struct.pack("<e", value), "little")
+    return int.from_bytes(struct.pack("<f", value), "little") >> 16
+
+
+def is_real(value: object) -> bool:
+    """Whether a host value is a real number: Python's, NumPy's, a `bfloat16`, or a bool."""
+    return isinstance(value, int | float | np.integer | np.floating | np.bool_ | ml_dtypes.bfloat16)
 
 
 def can_convert_implicitly(source: DType, target: DType) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kdsl.errors import ArgumentError, ScalarRangeError
+from kdsl.lang.numbers import described, host_number
 from kdsl.lang.types import BOOL, F64, I64, U64, DType
-from kdsl.runtime.numbers import described, host_number
 
 
 def scalar(kernel: str, parameter: str, of: DType, value: Any) -> Any:

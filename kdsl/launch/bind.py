@@ -13,6 +13,7 @@ from kdsl.lang.declaration import Declaration
 from kdsl.launch.generate import launcher_source_and_classes
 from kdsl.launch.launchable import Specialise
 from kdsl.launch.plan import Plans
+from kdsl.runtime.capture import Node
 from kdsl.runtime.stream import Stream
 
 _numbers: Final = itertools.count(1)
@@ -28,23 +29,24 @@ class Launcher:
         """The launcher's module as Python."""
         self.plans = Plans(declaration, specialise)
         """Compiled versions."""
-        self.function: Callable[..., None] = _run(declaration, source, {**binding["classes"], binding["plans"]: self.plans})
-        """The launcher."""
+        self.function: Callable[..., Node | None] = _run(declaration, source, {**binding["classes"], binding["plans"]: self.plans})
+        """The launcher. It returns a node if this thread captures a graph, else None."""
+        self.plans.entry = self.function
         self._kernel = declaration.name
         self._stream_keyword: str = binding["stream"]
 
-    def on(self, stream: Stream) -> Callable[..., None]:
+    def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The launcher for another stream. Raises LaunchError if `stream` is none."""
         if not isinstance(stream, Stream):
             raise LaunchError(f"{self._kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
         return functools.partial(self.function, **{self._stream_keyword: stream})
 
 
-def _run(declaration: Declaration, source: str, bound: dict[str, Any]) -> Callable[..., None]:
+def _run(declaration: Declaration, source: str, bound: dict[str, Any]) -> Callable[..., Node | None]:
     file = f"<kdsl launcher of {declaration.name}, {next(_numbers)}>"
     namespace: dict[str, Any] = {"__name__": f"{declaration.module}:{declaration.name} launcher", **bound}
     exec(compile(source, file, "exec"), namespace)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    function: Callable[..., None] = namespace[declaration.name]
+    function: Callable[..., Node | None] = namespace[declaration.name]
     function.__module__ = declaration.module
     return function

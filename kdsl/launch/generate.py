@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jinja2
-import numpy as np
 
 from kdsl.lang.declaration import Declaration, Parameter, StructType, TypeVariable
 from kdsl.lang.types import DTYPES, I64, U64, DType
@@ -30,10 +29,11 @@ _IMPORTS: Final = (
     ("kdsl.launch.contract", ("extent", "quotient")),
     ("kdsl.launch.plan", ("Plans",)),
     ("kdsl.runtime.array", ("Array",)),
+    ("kdsl.runtime.capture", ("Node", "captures", "launch_recorder")),
     ("kdsl.runtime.device", ("default_device",)),
     ("kdsl.runtime.stream", ("Stream",)),
 )
-_LOCALS: Final = ("KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan")
+_LOCALS: Final = ("KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder")
 _ORIGINAL: Final = {"default_device": "device"}
 """Names that are imported under another one."""
 _BUILTINS: Final = frozenset({"int", "float", "bool", "type"})
@@ -45,10 +45,15 @@ class _View:
     """An array parameter, for the template."""
 
     name: str
+    """Name of the parameter."""
     annotation: str
+    """As it is written in the kernel, such as `Slice[f32]`."""
     address: str
+    """The launcher's name of the address."""
     length: str
+    """The launcher's name of the length."""
     kind: str
+    """`Slice`, `DisjointSlice` or `SliceMut`."""
     element: str = ""
     """Name of the element type, empty if a type variable decides."""
     variable: str = ""
@@ -68,7 +73,9 @@ class _Field:
     """A field of a struct, for the template."""
 
     name: str
+    """Name of the field."""
     local: str
+    """The launcher's name of its value."""
 
 
 @dataclass
@@ -76,8 +83,11 @@ class _Struct:
     """A struct parameter, for the template."""
 
     parameter: str
+    """Name of the parameter."""
     class_name: str
+    """The launcher's name of the class."""
     fields: list[_Field]
+    """Its fields in order."""
 
 
 @dataclass
@@ -85,12 +95,19 @@ class _Scalar:
     """A number, for the template."""
 
     name: str
+    """Name of the parameter."""
     python: str = ""
+    """Python's type of its values."""
     type: str = ""
+    """The launcher's name of the element type."""
     constant: bool = False
+    """Whether it is a compile-time constant."""
     variable: str = ""
+    """The launcher's name of the type variable, if one decides the type."""
     limits: tuple[int, int] | None = None
+    """Smallest and largest integer."""
     largest: str = ""
+    """Largest finite float, empty where every Python float fits."""
 
 
 class _Namer:
@@ -112,13 +129,17 @@ class _Description:
     """All that the template needs."""
 
     declaration: Declaration
+    """The kernel."""
     names: dict[str, str]
     """The launcher's own names."""
     views: list[_View] = field(default_factory=list)
+    """Its array parameters."""
     structs: list[_Struct] = field(default_factory=list)
+    """Its struct parameters."""
     classes: dict[str, type] = field(default_factory=dict)
     """Struct classes by the launcher's names."""
     scalars: list[_Scalar] = field(default_factory=list)
+    """Its numbers."""
     types: dict[DType, str] = field(default_factory=dict)
     """The launcher's names of the element types that it may import."""
     variables: dict[TypeVariable, str] = field(default_factory=dict)
@@ -126,8 +147,11 @@ class _Description:
     values: list[str] = field(default_factory=list)
     """Sources of the packed values, in order."""
     lengths: dict[str, str] = field(default_factory=dict)
+    """Array parameter to the launcher's name of its length."""
     integers: dict[str, str] = field(default_factory=dict)
+    """Integer parameter or field to the launcher's name of its value."""
     others: dict[str, str] = field(default_factory=dict)
+    """Any other parameter or field to what it is."""
     natural: list[str] = field(default_factory=list)
     """Sources that cannot be negative."""
 
@@ -251,7 +275,7 @@ def _scalar(name: str, of: DType, imported: str) -> _Scalar:
         return _Scalar(name, "int", imported, limits=(of.minimum, of.maximum))
     if of.is_bool:
         return _Scalar(name, "bool", imported)
-    largest = "" if of.bits == 64 else repr(float(np.finfo(of.numpy).max)).replace("e+", "e")
+    largest = "" if of.bits == 64 else repr(of.format.largest).replace("e+", "e")
     return _Scalar(name, "float", imported, largest=largest)
 
 
@@ -305,6 +329,7 @@ def _render(description: _Description) -> str:
         key=", ".join(arguments) + ("," if len(arguments) == 1 else ""),
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),
+        arguments=f"{{{', '.join(f'{quoted(p.name)}: {p.name}' for p in declaration.parameters)}}}",
         call=_call,
     )
     return body.replace("<imports>", "\n".join(_imports(description, body)), 1)

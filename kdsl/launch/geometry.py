@@ -1,13 +1,11 @@
-"""What is checked when a kernel is declared: block size, grid, contract. Leaves out the grid of a launch (`grid.py`)."""
+"""What is checked when a kernel is declared: block size and grid. Leaves out the grid of a launch (`grid.py`)."""
 
 from __future__ import annotations
 
 import operator
 from typing import Final
 
-from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import DEFAULT_BLOCK, Elements, Geometry, Grid, Rows, Size, Sweep, Tiles
-from kdsl.launch.generate import launcher_source
 from kdsl.launch.refuse import BLOCKS_LIMIT
 
 THREADS_LIMIT: Final = 1024
@@ -85,11 +83,3 @@ def _size(value: object, what: str) -> Size:
     if count < 0:
         raise ValueError(f"{what} is {count}; it cannot be negative")
     return count
-
-
-def check_declaration(declaration: Declaration) -> None:
-    """Check what a kernel declares: its expressions and the names in them, its grid, its type variables, the names of its parameters.
-
-    Raises ContractError for an expression, showing the place in the string, ValueError for the rest.
-    """
-    launcher_source(declaration)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
-from kdsl.ir.abi import HIDDEN, Layout
+from kdsl.ir.abi import HIDDEN, Layout, encoded
 from kdsl.lang.declaration import Declaration, StructType
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch import refuse
 from kdsl.launch.launchable import Launchable, Specialisation, Specialise
 from kdsl.runtime.array import Array
-from kdsl.runtime.cpu import CpuFunction
+from kdsl.runtime.capture import Launch
+from kdsl.runtime.cpu import CpuFunction, CpuLaunch
 from kdsl.runtime.device import Device
-from kdsl.runtime.gpu_code import CudaFunction
+from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.stream import Stream
 
 
@@ -30,7 +32,7 @@ class Plan:
         self._kernel = kernel
         self._layout = launchable.layout
         self._views = launchable.views
-        self._pack = struct.Struct(launchable.layout.format).pack_into
+        self._pack = launchable.layout.packer
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
         self._free = _Free()
 
@@ -46,6 +48,20 @@ class Plan:
         x, y, z = grid
         self._start(stream, x * y * z, buffer)
         free.append(buffer)
+
+    def prepare(self, grid: tuple[int, int, int], values: tuple[Any, ...]) -> CpuLaunch | CudaLaunch:
+        """The same launch to be made later, in a graph; `grid` may have no block."""
+        buffer = Buffer(self._layout)
+        try:
+            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
+        except (struct.error, OverflowError, TypeError):
+            self._unpackable(values)
+            raise
+        x, y, z = grid
+        return self._later(x * y * z, buffer)
+
+    def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch | CudaLaunch:
+        raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
@@ -79,7 +95,7 @@ class Plan:
         """Name the value that does not fit its slot."""
         for slot, value, code in zip(self._layout.slots, values, self._layout.format.lstrip("@"), strict=False):
             try:
-                struct.pack(code, value)
+                struct.pack(code, encoded(slot.type, value))
             except (struct.error, OverflowError, TypeError) as error:
                 refuse.unpackable(self._kernel, slot.name, slot.type, value, error)
 
@@ -94,6 +110,9 @@ class CpuPlan(Plan):
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
         self._function.run(buffer.address, blocks)
 
+    def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch:
+        return CpuLaunch(self._function, blocks, buffer.address, buffer)
+
 
 class CudaPlan(Plan):
     """A version for one GPU."""
@@ -107,6 +126,9 @@ class CudaPlan(Plan):
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
         self._function.launch(stream, blocks, self._block, buffer.pointers_address)
+
+    def _later(self, blocks: int, buffer: Buffer) -> CudaLaunch:
+        return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer)
 
 
 class Buffer:
@@ -138,6 +160,16 @@ class Plans(dict[tuple[Any, ...], Plan]):
         self._specialise = specialise
         self._lock = threading.RLock()
         self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
+        self.entry: Callable[..., Any] | None = None
+        """What makes a launch, checks included; set by the owner of the launcher."""
+
+    def recorded(
+        self, plan: Plan, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...], arguments: dict[str, Any]
+    ) -> Launch:
+        """A checked launch for a graph. `arguments` are those of the launcher, by parameter."""
+        assert self.entry is not None, "the launcher's owner sets it"
+        arrays = tuple(value for value in arguments.values() if isinstance(value, Array))
+        return Launch(self._declaration.name, plan.prepare(grid, values), stream.device, stream, arguments, arrays, self.entry)
 
     def __missing__(self, key: tuple[Any, ...]) -> Plan:
         with self._lock:

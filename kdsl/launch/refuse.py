@@ -8,10 +8,10 @@ from typing import Any, Never
 import numpy as np
 
 from kdsl.errors import ArgumentError, LaunchError
+from kdsl.lang.numbers import described
 from kdsl.lang.types import DType
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device
-from kdsl.runtime.numbers import described
 from kdsl.runtime.stream import Stream
 
 BLOCKS_LIMIT = 2**31 - 1

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 import numpy.typing as npt
 
+from kdsl.lang.numbers import host_number
 from kdsl.lang.types import DType
+from kdsl.runtime.capture import capture_on, forbid
 from kdsl.runtime.memory import Memory
-from kdsl.runtime.numbers import host_number
 
 if TYPE_CHECKING:
     from kdsl.runtime.device import Device
@@ -49,6 +50,7 @@ class Array:
     def numpy(self) -> npt.NDArray[Any]:
         """A copy of the elements, made when everything that uses the array is done. Raises BoundsError if a check has failed on the device."""
         self.memory.alive()
+        forbid(self.device, "a copy to the host")
         host = np.empty(self.size, self.dtype.numpy)
         self.device._download(host, self)
         self.device.failures.check()
@@ -60,13 +62,19 @@ class Array:
         if not isinstance(source, Array):
             host = self.device._host_array(source)
             self._match(host.size, str(host.dtype), host.dtype == self.dtype.numpy)
+            forbid(self.device, "a copy from the host")
             self.device._upload(self, host)
             return
         source.memory.alive()
         self._match(source.size, source.dtype.name, source.dtype is self.dtype)
         if source.device is self.device:
-            self.device._copy(self, source)
+            capture = capture_on(self.device)
+            if capture is not None:
+                capture.copy(self, source)
+            else:
+                self.device._copy(self, source)
         else:
+            forbid(self.device, "a copy from another device")
             self.device._upload(self, source.numpy())
 
     def _match(self, size: int, dtype: str, same_type: bool) -> None:
@@ -76,10 +84,18 @@ class Array:
     def fill(self, value: float) -> None:
         """Set every element. Raises TypeError or OverflowError if the element type cannot hold `value`."""
         self.memory.alive()
-        self.device._fill(self, self.dtype.numpy.type(host_number(self.dtype, value)))
+        number = self.dtype.numpy.type(host_number(self.dtype, value))
+        capture = capture_on(self.device)
+        if capture is not None:
+            capture.fill(self, number)
+        else:
+            self.device._fill(self, number)
 
     def free(self) -> None:
         """Give the memory back now rather than with the last reference. Slices share it: none of them can be used any more."""
+        capture = capture_on(self.device)
+        if capture is not None:
+            capture.free(self.memory)
         self.memory.free()
 
     def __getitem__(self, part: slice) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Final, Protocol
 
@@ -59,6 +60,25 @@ class _Scratch(threading.local):
 
 
 _scratch: Final = _Scratch()
+
+
+@dataclass(frozen=True)
+class CpuLaunch:
+    """A launch with its packed arguments, to be run any number of times."""
+
+    function: CpuFunction
+    """The kernel."""
+    blocks: int
+    """Number of blocks."""
+    arguments: int
+    """Address of the packed arguments."""
+    owner: object
+    """What keeps them."""
+
+    def run(self) -> None:
+        """Run all blocks; they have run when it returns."""
+        if self.blocks:
+            self.function.run(self.arguments, self.blocks)
 
 
 class CpuFunction:

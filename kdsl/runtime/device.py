@@ -10,7 +10,8 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,13 @@ import numpy.typing as npt
 from kdsl.errors import DeviceError
 from kdsl.lang.types import DType, DTypeLike, dtype
 from kdsl.runtime.array import Array
+from kdsl.runtime.capture import Step, capture_on, forbid
 from kdsl.runtime.memory import Memory
 from kdsl.runtime.record import FailureRecord
 from kdsl.runtime.stream import Event, Stream
+
+if TYPE_CHECKING:
+    from kdsl.runtime.graph import Executable
 
 
 class Device(ABC):
@@ -43,6 +48,7 @@ class Device(ABC):
         Raises TypeError for anything else and for element types that the language lacks, ValueError for other ranks.
         """
         host = self._host_array(values)
+        forbid(self, "a copy from the host")
         made = self._make(host.size, dtype(host.dtype), zeroed=False)
         self._upload(made, host)
         return made
@@ -53,7 +59,11 @@ class Device(ABC):
 
     def zeros(self, n: int, dtype: DTypeLike) -> Array:
         """An array of `n` zeros."""
-        return self._make(n, _element_type(dtype), zeroed=True)
+        capture = capture_on(self)
+        made = self._make(n, _element_type(dtype), zeroed=capture is None)
+        if capture is not None:  # each launch of the graph finds zeros
+            capture.fill(made, made.dtype.numpy.type(0))
+        return made
 
     def full(self, n: int, value: float, dtype: DTypeLike) -> Array:
         """An array of `n` times `value`. Raises TypeError or OverflowError if the element type cannot hold it."""
@@ -104,9 +114,15 @@ class Device(ABC):
 
     # ------------------------------------------------------------------------------------------------------------------------ streams
 
-    @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything on the device is done. Raises BoundsError if a check has failed."""
+        forbid(self, "waiting for the device")
+        self._synchronize()
+        self.failures.check()
+
+    @abstractmethod
+    def _synchronize(self) -> None:
+        """Wait until everything on the device is done."""
 
     @abstractmethod
     def stream(self) -> Stream:
@@ -115,6 +131,10 @@ class Device(ABC):
     @abstractmethod
     def event(self) -> Event:
         """A new event."""
+
+    @abstractmethod
+    def _executable(self, steps: Sequence[Step]) -> Executable:
+        """The steps of a graph, ready to run."""
 
     def __repr__(self) -> str:
         return f"<device {self}>"

@@ -10,8 +10,8 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ from kdsl.runtime.device import Device
 from kdsl.runtime.memory import Memory
 from kdsl.runtime.record import FailureRecord
 from kdsl.runtime.stream import Event, Stream
+
+if TYPE_CHECKING:
+    from kdsl.runtime.capture import Step
+    from kdsl.runtime.graph import Executable
 
 
 class CudaDevice(Device):
@@ -44,8 +48,9 @@ class CudaDevice(Device):
         self.capability = (self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
         """Compute capability: major, minor."""
         self.target = f"sm_{self.capability[0]}{self.capability[1]}"
-        self._context = call("cuDevicePrimaryCtxRetain", self.handle)
-        self._context_address = int(self._context)
+        self.context = call("cuDevicePrimaryCtxRetain", self.handle)
+        """Its primary context."""
+        self._context_address = int(self.context)
         self._current = driver.cuCtxGetCurrent
         self.attach()
         self._pool = self._open_pool()
@@ -63,7 +68,7 @@ class CudaDevice(Device):
         if status != 0 or int(current) != self._context_address:
             if not cuda.usable():
                 cuda.start()  # raises, saying that a fork is the reason
-            call("cuCtxSetCurrent", self._context)
+            call("cuCtxSetCurrent", self.context)
 
     def _orphan(self) -> None:
         """A forked child cannot use the context: no address equals this one, so that `attach` looks closer."""
@@ -123,10 +128,9 @@ class CudaDevice(Device):
         except DeviceError as error:
             return error
 
-    def synchronize(self) -> None:
+    def _synchronize(self) -> None:
         self.attach()
         call("cuCtxSynchronize")
-        self.failures.check()
 
     def stream(self) -> Stream:
         self.attach()
@@ -135,6 +139,11 @@ class CudaDevice(Device):
     def event(self) -> Event:
         self.attach()
         return CudaEvent(self)
+
+    def _executable(self, steps: Sequence[Step]) -> Executable:
+        from kdsl.runtime.gpu_graph import CudaExecutable  # which builds on this module
+
+        return CudaExecutable(self, steps)
 
     # ------------------------------------------------------------------------------------------------------------------------- memory
 
@@ -246,13 +255,11 @@ class CudaStream(Stream):
     def __init__(self, device: CudaDevice) -> None:
         super().__init__(device, call("cuStreamCreate", cuda.driver().CUstream_flags.CU_STREAM_NON_BLOCKING.value))
 
-    def synchronize(self) -> None:
+    def _synchronize(self) -> None:
         self.device.attach()
         call("cuStreamSynchronize", self.handle)
-        self.device.failures.check()
 
-    def wait(self, event: Event) -> None:
-        super().wait(event)
+    def _wait(self, event: Event) -> None:
         assert isinstance(event, CudaEvent)
         self.device.attach()
         call("cuStreamWaitEvent", self.handle, event.handle, 0)
@@ -282,19 +289,16 @@ class CudaEvent(Event):
         self.handle = call("cuEventCreate", cuda.driver().CUevent_flags.CU_EVENT_DEFAULT.value)
         """The driver's handle."""
 
-    def record(self, stream: Stream | None = None) -> None:
-        chosen = self._stream_of(stream)
+    def _record(self, stream: Stream) -> None:
         self.device.attach()
-        call("cuEventRecord", self.handle, chosen.handle)
+        call("cuEventRecord", self.handle, stream.handle)
 
-    def synchronize(self) -> None:
+    def _synchronize(self) -> None:
         self.device.attach()
         call("cuEventSynchronize", self.handle)
-        self.device.failures.check()
 
-    def elapsed_ms(self, end: Event) -> float:
-        if not isinstance(end, CudaEvent) or end.device is not self.device:
-            raise DeviceError(f"elapsed_ms needs two events of one device, not of {self.device} and {end.device}")
+    def _elapsed_ms(self, end: Event) -> float:
+        assert isinstance(end, CudaEvent)
         self.device.attach()
         call("cuEventSynchronize", self.handle)
         call("cuEventSynchronize", end.handle)

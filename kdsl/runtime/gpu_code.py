@@ -5,6 +5,9 @@ Modules are not unloaded: a kernel may still be running, and the code of a progr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from kdsl.errors import DeviceError
 from kdsl.runtime import cuda
 from kdsl.runtime.cuda import call
@@ -25,22 +28,49 @@ class CudaFunction:
         self.name = name
         """Name of the entry."""
         self._module = _load(device, ptx, name)
-        self._handle = call("cuModuleGetFunction", self._module, name.encode())
+        self.handle = call("cuModuleGetFunction", self._module, name.encode())
+        """The driver's handle."""
         self._launch = cuda.driver().cuLaunchKernel
 
     def attribute(self, name: str) -> int:
         """An attribute of the driver's, such as NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES or MAX_THREADS_PER_BLOCK."""
         self.device.attach()
         names = cuda.driver().CUfunction_attribute
-        return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self._handle))
+        return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.handle))
 
     def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int) -> None:
         """Launch a one-dimensional grid. `parameters` is the address of an array with the address of each parameter; the driver copies what they hold."""
         self.device.attach()
         x, y, z = block
-        (status,) = self._launch(self._handle, blocks, 1, 1, x, y, z, 0, stream.handle, parameters, 0)
+        (status,) = self._launch(self.handle, blocks, 1, 1, x, y, z, 0, stream.handle, parameters, 0)
         if status != 0:
             raise cuda.failure(f"launch of {self.name} on {self.device} ({blocks} blocks of {x} x {y} x {z} threads)", status)
+
+
+@dataclass(frozen=True)
+class CudaLaunch:
+    """A launch with its packed arguments, for a graph."""
+
+    function: CudaFunction
+    """The kernel."""
+    blocks: int
+    """Number of blocks; a launch has at least one, a step of a graph may have none."""
+    block: tuple[int, int, int]
+    """Threads per block along x, y and z."""
+    parameters: int
+    """Address of an array with the address of each parameter."""
+    owner: object
+    """What keeps them."""
+
+    def node_parameters(self) -> Any:
+        """The driver's parameters of a kernel node, with one block if there is none. The driver copies what they point to."""
+        made = cuda.driver().CUDA_KERNEL_NODE_PARAMS()
+        made.func = self.function.handle
+        made.gridDimX, made.gridDimY, made.gridDimZ = max(self.blocks, 1), 1, 1
+        made.blockDimX, made.blockDimY, made.blockDimZ = self.block
+        made.sharedMemBytes = 0
+        made.kernelParams = self.parameters
+        return made
 
 
 def _load(device: CudaDevice, ptx: str, name: str) -> object:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,15 @@ import numpy.typing as npt
 from kdsl.ir.abi import RECORD_SIZE
 from kdsl.runtime import exit
 from kdsl.runtime.array import Array
+from kdsl.runtime.cpu_graph import CpuExecutable
 from kdsl.runtime.device import Device
 from kdsl.runtime.memory import CpuMemory, Memory
 from kdsl.runtime.record import FailureRecord
 from kdsl.runtime.stream import Event, Stream
+
+if TYPE_CHECKING:
+    from kdsl.runtime.capture import Step
+    from kdsl.runtime.graph import Executable
 
 
 class CpuDevice(Device):
@@ -39,14 +45,17 @@ class CpuDevice(Device):
     def __str__(self) -> str:
         return "cpu"
 
-    def synchronize(self) -> None:
-        self.failures.check()
+    def _synchronize(self) -> None:
+        """Everything is done when its call returns."""
 
     def stream(self) -> Stream:
         return Stream(self)
 
     def event(self) -> Event:
         return Event(self)
+
+    def _executable(self, steps: Sequence[Step]) -> Executable:
+        return CpuExecutable(self, steps)
 
     def _allocate(self, nbytes: int, *, zeroed: bool) -> Memory:
         return CpuMemory(self, nbytes, zeroed=zeroed)

@@ -79,6 +79,7 @@ class Failure:
 _LEFT_OUT: Final = {
     "load": ("read", "The read gave 0 instead"),
     "store": ("write", "The write was left out"),
+    "atomic": ("atomic operation", "It was left out and gave 0"),
 }
 
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kdsl.errors import DeviceError
+from kdsl.runtime.capture import capture_on, forbid
 
 if TYPE_CHECKING:
     from kdsl.runtime.device import Device
@@ -27,6 +28,8 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until everything in the stream is done. Raises BoundsError if a check has failed on the device."""
+        forbid(self.device, "waiting for a stream")
+        self._synchronize()
         self.device.failures.check()
 
     def record(self) -> Event:
@@ -39,9 +42,20 @@ class Stream:
         """Let what comes later in this stream wait for `event`, without blocking the host."""
         if event.device is not self.device:
             raise DeviceError(f"a stream of {self.device} cannot wait for an event of {event.device}")
+        capture = capture_on(self.device)
+        if capture is not None:
+            capture.wait(self, event)
+        else:
+            self._wait(event)
 
     def wait_for(self, other: Stream) -> None:
         """Let what comes later in this stream wait for everything that `other`, of the same device, holds now."""
+
+    def _synchronize(self) -> None:
+        """Wait until everything in the stream is done."""
+
+    def _wait(self, event: Event) -> None:
+        """Let what comes later wait for an event of the same device."""
 
     def __repr__(self) -> str:
         return f"<stream of {self.device.name}>"
@@ -57,15 +71,35 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark behind everything that `stream` (the default one if not given) holds now."""
-        self._stream_of(stream)
-        self._time = time.perf_counter()
+        chosen = self._stream_of(stream)
+        capture = capture_on(self.device)
+        if capture is not None:
+            capture.record(self, chosen)
+        else:
+            self._record(chosen)
 
     def synchronize(self) -> None:
         """Wait until the mark is reached. Raises BoundsError if a check has failed on the device."""
+        forbid(self.device, "waiting for an event")
+        self._synchronize()
         self.device.failures.check()
 
     def elapsed_ms(self, end: Event) -> float:
         """Milliseconds from this event to `end`; both must be recorded, and it waits for both."""
+        if end.device is not self.device:
+            raise DeviceError(f"elapsed_ms needs two events of one device, not of {self.device} and {end.device}")
+        forbid(self.device, "measuring time")
+        return self._elapsed_ms(end)
+
+    def _record(self, stream: Stream) -> None:
+        """Put the mark behind everything that `stream` holds now."""
+        self._time = time.perf_counter()
+
+    def _synchronize(self) -> None:
+        """Wait until the mark is reached."""
+
+    def _elapsed_ms(self, end: Event) -> float:
+        """Milliseconds to another event of the same device."""
         if self._time is None or end._time is None:
             raise DeviceError("elapsed_ms needs two events that have been recorded")
         return (end._time - self._time) * 1e3

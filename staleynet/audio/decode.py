@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 _BLOCK = 1 << 16  # frames per read: about 1.5 s at 44.1 kHz
 _LOUDEST = 1e6  # full scale is 1, or 32768 in a float file that holds integers; beyond this the power of a frame nears the limit of float32
 _LEAST_RATE = 1000  # Hz; a header that says less is damaged, and resampling it would make gigabytes from little
+_NO_SUCH_FILE = 7  # SFE_BAD_FILE of libsndfile (src/common.h)
 
 
 class AudioError(Exception):
@@ -36,7 +37,9 @@ def decode(path: Path, sample_rate: int, *, least: int = 1) -> NDArray[np.float3
         with soundfile.SoundFile(str(path)) as file:
             samples = _read(path, file, sample_rate)
     except soundfile.LibsndfileError as error:
-        raise AudioError(path, f"not audio that can be read ({error.error_string.rstrip('.')})") from error
+        # libsndfile's MPEG decoder says of a file of anything else that it does not exist
+        reason = "format not recognised" if error.code == _NO_SUCH_FILE else error.error_string.rstrip(".")
+        raise AudioError(path, f"not audio that can be read ({reason})") from error
     except TypeError as error:  # soundfile takes headerless formats (".raw") by name and then misses their parameters
         raise AudioError(path, "a file without a header: its rate and sample format are unknown") from error
     if len(samples) < least:
@@ -51,6 +54,8 @@ def check_readable(path: Path) -> None:
     try:
         if path.is_dir():
             raise AudioError(path, "a folder, not a file")
+        if path.exists() and not path.is_file():  # opening a pipe would wait for somebody to write to it
+            raise AudioError(path, "not an ordinary file")
         with path.open("rb") as file:
             first = file.read(1)
     except FileNotFoundError as error:

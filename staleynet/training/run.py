@@ -17,7 +17,6 @@ from staleynet.audio.wav import write_wav
 from staleynet.data.errors import DataError
 from staleynet.data.prepare import PrepareSettings, TokenData, prepare, settings_for
 from staleynet.data.sampler import Sampler, WindowShape
-from staleynet.generate import Musician
 from staleynet.model import checkpoint as checkpoints
 from staleynet.model.checkpoint import Checkpoint
 from staleynet.model.configuration import CONFIGURATIONS, Configuration, ConfigurationError
@@ -30,6 +29,7 @@ from staleynet.training.evaluation import Evaluation
 from staleynet.training.interruption import Stop
 from staleynet.training.log import EvaluationRecord, RunLog, StepRecord, read
 from staleynet.training.loop import Loop
+from staleynet.training.musician import Musician
 from staleynet.training.plot import plot_losses
 from staleynet.training.progress import stage_display, step_display
 from staleynet.training.state import RunState

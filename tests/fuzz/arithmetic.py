@@ -7,26 +7,31 @@ types of expressions and control (`interpret.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from ctypes import c_float
 from fractions import Fraction
 from typing import Final
 
 INTEGERS: Final = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-FLOATS: Final = ("f32", "f64")
+FLOATS: Final = ("f16", "bf16", "f32", "f64")
 NUMBERS: Final = (*INTEGERS, *FLOATS)
 TYPES: Final = ("bool", *NUMBERS)
-BITS: Final = {name: 1 if name == "bool" else int(name[1:]) for name in TYPES}
+BITS: Final = {name: 1 if name == "bool" else int(name.lstrip("biuf")) for name in TYPES}
 MINIMUM: Final = {name: -(1 << (BITS[name] - 1)) if name[0] == "i" else 0 for name in INTEGERS}
 MAXIMUM: Final = {name: (1 << (BITS[name] - (name[0] == "i"))) - 1 for name in INTEGERS}
-MANTISSA: Final = {"f32": 24, "f64": 53}
-LARGEST: Final = {"f32": float.fromhex("0x1.fffffep127"), "f64": float.fromhex("0x1.fffffffffffffp1023")}
+MANTISSA: Final = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+"""Bits of precision."""
+_LEAST: Final = {"f16": -24, "bf16": -133}
+"""Exponent of the smallest subnormal number."""
+_LIMIT: Final = {"f16": 16, "bf16": 128}
+"""Exponent of the first power of two that is too large."""
 
 
 def holds(a: str, b: str) -> bool:
     """Whether type `b` holds every value of type `a`."""
     if a == b:
         return True
-    if "bool" in (a, b) or a in FLOATS and b in INTEGERS:
+    if "bool" in (a, b) or (a in FLOATS and b in INTEGERS) or {a, b} == {"f16", "bf16"}:
         return False
     if b in FLOATS:
         return (MANTISSA[a] if a in FLOATS else BITS[a] - (a[0] == "i")) <= MANTISSA[b]
@@ -49,9 +54,20 @@ def wrap(to: str, value: int) -> int:
     return value - (1 << BITS[to]) if value > MAXIMUM[to] else value
 
 
-def single(value: float) -> float:
-    """A double rounded to f32, to nearest even. (C's conversion; too large a value becomes an infinity.)"""
-    return c_float(value).value
+def rounded(to: str, value: float) -> float:
+    """A double rounded to a float type, to nearest even; too large a value becomes an infinity.
+
+    Sums, products, quotients and roots of numbers of a narrower type that were rounded to double before are rounded as if once (Figueroa 1995).
+    """
+    if to == "f64":
+        return value
+    if to == "f32":
+        return c_float(value).value  # C's conversion
+    if value == 0 or not math.isfinite(value):
+        return value
+    unit = max(math.frexp(value)[1] - MANTISSA[to], _LEAST[to])
+    near = math.ldexp(float(round(math.ldexp(value, -unit))), unit)  # `round` goes to even, and scaling is exact
+    return math.copysign(near if abs(near) < 2.0 ** _LIMIT[to] else math.inf, value)
 
 
 def from_integer(to: str, value: int) -> float:
@@ -64,7 +80,7 @@ def from_integer(to: str, value: int) -> float:
         if kept << surplus != abs(value):
             kept |= 1
         value = (kept << surplus) * (1 if value > 0 else -1)
-    return single(float(value))
+    return rounded(to, float(value))
 
 
 def to_integer(to: str, value: float) -> int:
@@ -85,7 +101,7 @@ def convert(to: str, of: str, value: bool | int | float) -> bool | int | float:
     if to in INTEGERS:
         return to_integer(to, value) if isinstance(value, float) else wrap(to, int(value))
     if isinstance(value, float):
-        return single(value) if to == "f32" else value
+        return rounded(to, value)
     return from_integer(to, int(value))
 
 
@@ -119,14 +135,10 @@ def power_integers(to: str, a: int, b: int) -> int:
 
 
 def divide(a: float, b: float) -> float:
-    """a / b in double. (Rounded again to f32 it is the correctly rounded quotient of two f32: Figueroa 1995.)"""
+    """a / b in double."""
     if b == 0:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
     return a / b
-
-
-def _rounded(to: str, value: float) -> float:
-    return single(value) if to == "f32" else value
 
 
 def _exactly_remainder(a: float, b: float) -> float:
@@ -137,32 +149,36 @@ def _exactly_remainder(a: float, b: float) -> float:
 
 def modulo(to: str, a: float, b: float) -> float:
     """As CPython's `float_rem`, each operation rounded to the type; NaN where Python raises."""
+    if to in _LEAST:
+        return rounded(to, modulo("f32", a, b))  # the page says so
     rest = _exactly_remainder(a, b)
     if rest == 0:
         return math.copysign(0.0, b)
-    return _rounded(to, rest + b) if rest == rest and (rest < 0) != (b < 0) else rest
+    return rounded(to, rest + b) if rest == rest and (rest < 0) != (b < 0) else rest
 
 
 def floor_divide(to: str, a: float, b: float) -> float:
     """As CPython's `_float_div_mod`, each operation rounded to the type; NaN where Python raises."""
+    if to in _LEAST:
+        return rounded(to, floor_divide("f32", a, b))
     rest = _exactly_remainder(a, b)
     if rest != rest:
         return math.nan
-    quotient = _rounded(to, divide(_rounded(to, a - rest), b))
+    quotient = rounded(to, divide(rounded(to, a - rest), b))
     if rest != 0 and (rest < 0) != (b < 0):
-        quotient = _rounded(to, quotient - 1.0)
+        quotient = rounded(to, quotient - 1.0)
     if quotient == 0:
         return math.copysign(0.0, divide(a, b))
     if not math.isfinite(quotient):
         return quotient
     whole = float(math.floor(quotient))
-    return _rounded(to, whole + 1.0) if quotient - whole > 0.5 else whole
+    return rounded(to, whole + 1.0) if quotient - whole > 0.5 else whole
 
 
 def fused(to: str, a: float, b: float, c: float) -> float:
     """a * b + c, rounded once."""
-    if to == "f32":
-        return _fused_single(a, b, c)
+    if to != "f64":
+        return _fused_narrow(to, a, b, c)
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         if math.isinf(c) and math.isfinite(a) and math.isfinite(b):
             return c  # a * b alone could overflow
@@ -173,14 +189,14 @@ def fused(to: str, a: float, b: float, c: float) -> float:
     if exact == 0:
         return 0.0  # a sum of opposite numbers that are not zero
     try:
-        rounded = exact.numerator / exact.denominator  # of two ints: correctly rounded
+        quotient = exact.numerator / exact.denominator  # of two ints: correctly rounded
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
-    return math.copysign(rounded, 1 if exact > 0 else -1)
+    return math.copysign(quotient, 1 if exact > 0 else -1)
 
 
-def _fused_single(a: float, b: float, c: float) -> float:
-    """The product of two f32 is exact in double. The sum is rounded to odd, so that rounding it again to f32 is as good as once (Boldo, Melquiond 2008)."""
+def _fused_narrow(to: str, a: float, b: float, c: float) -> float:
+    """The product of two f32 is exact in double. The sum is rounded to odd, so that rounding it again is as good as once (Boldo, Melquiond 2008)."""
     product = a * b
     total = product + c
     if not math.isfinite(total):
@@ -189,34 +205,37 @@ def _fused_single(a: float, b: float, c: float) -> float:
     error = (product - (total - back)) + (c - back)  # what `total` lacks (Knuth's two-sum, exact)
     if error != 0 and int(math.frexp(total)[0] * 2**53) & 1 == 0:
         total = math.nextafter(total, math.inf if error > 0 else -math.inf)
-    return single(total)
+    return rounded(to, total)
 
 
 def power(to: str, a: float, n: int) -> float:
     """By squares, the lowest bit of n first, each product rounded; 1 / a ** -n for a negative n."""
     if n < 0:
-        return _rounded(to, divide(1.0, power(to, a, -n)))
+        return rounded(to, divide(1.0, power(to, a, -n)))
     result: float | None = None
     while n:
         if n & 1:
-            result = a if result is None else _rounded(to, result * a)
+            result = a if result is None else rounded(to, result * a)
         n >>= 1
         if n:
-            a = _rounded(to, a * a)
+            a = rounded(to, a * a)
     return 1.0 if result is None else result
 
 
 def square_root(to: str, a: float) -> float:
     if a != a or a < 0:
         return math.nan
-    return _rounded(to, math.sqrt(a))
+    return rounded(to, math.sqrt(a))
+
+
+_INTEGRAL: Final[dict[str, Callable[[float], int]]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}
 
 
 def integral(mode: str, a: float) -> float:
     """`floor`, `ceil`, `trunc`, `rint`."""
     if not math.isfinite(a) or a == 0:
         return a
-    whole = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}[mode](a)
+    whole = _INTEGRAL[mode](a)
     return math.copysign(float(whole), a)
 
 
@@ -226,5 +245,5 @@ def extreme(name: str, a: float, b: float) -> float:
         if name in ("min", "max"):
             return math.nan
         return b if a != a else a
-    chosen = min if name.endswith("min") else max
-    return chosen(a, b, key=lambda v: (v, math.copysign(1.0, v)))
+    first, second = sorted((a, b), key=lambda v: (v, math.copysign(1.0, v)))
+    return first if name.endswith("min") else second

@@ -48,7 +48,7 @@ class Checks:
     def __init__(self, emission: Emission) -> None:
         self.e = emission
 
-    def _checks(self, op: nodes.Load | nodes.Store, indices: list[Lanes]) -> list[Check]:
+    def _checks(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes]) -> list[Check]:
         """What must hold, dimension by dimension."""
         e, memory = self.e, op.memory
         if isinstance(memory, nodes.View):
@@ -56,7 +56,7 @@ class Checks:
         extents = [e.i64(extent) for extent in memory.shape]
         return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
 
-    def checked(self, op: nodes.Load | nodes.Store, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
+    def checked(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
         """Run `access` with the lanes whose indices are inside, after recording a failure of the others; its result, 0 where it did not run."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -84,7 +84,7 @@ class Checks:
             return phi
         return access(masks.both(e.mask, self._inside_mask(op, checks)))
 
-    def _inside_mask(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> Any:
+    def _inside_mask(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
         """The lanes that are inside, after recording a failure of active ones that are not; mostly found out by comparing scalars."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -116,7 +116,7 @@ class Checks:
         b.position_at_end(after)
         return inside
 
-    def _inside_bits(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> Any:
+    def _inside_bits(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
         """The active lanes that are inside, as bits, found by calls out of the way, which record failures of the others."""
         e = self.e
         bits = e.masks.packed(e.mask)
@@ -154,7 +154,7 @@ class Checks:
             together = b.and_(together, condition)
         return together
 
-    def _record(self, op: nodes.Load | nodes.Store, checks: list[Check]) -> None:
+    def _record(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> None:
         """Record that indices that all lanes share are outside, in the first dimension that is."""
         e = self.e
         b = e.builder

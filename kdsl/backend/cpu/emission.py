@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu import atomics
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
@@ -153,6 +154,8 @@ class Emission:
                 self.memory.store(op)
             case nodes.Assertion():
                 self.checks.assertion(op)
+            case nodes.Fence():
+                atomics.fence(self, op)
             case nodes.Barrier():
                 raise AssertionError("barriers stand at block level")
             case _:
@@ -189,6 +192,8 @@ class Emission:
                 return self.memory.load(op)
             case nodes.Exchange():
                 return self.exchanges.value(op)
+            case nodes.Atomic():
+                return atomics.value(self, op)
             case nodes.Compare():
                 return self._compare(op)
             case nodes.Binary() if op.type.is_integer:

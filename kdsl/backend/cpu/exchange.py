@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu import matches
 from kdsl.backend.cpu.lanes import I32, Lanes, Uniform, Vector, constant_of
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
@@ -36,11 +37,15 @@ class Exchanges:
             return self._vote(row.mode, argument)
         if row.kind == "reduce":
             return Uniform(self._reduce(row.mode, op.type, self.e.lanes.vector(argument)))
+        if row.kind == "scan":
+            return Vector(self._scan(op.type, self.e.lanes.vector(argument)))
+        if row.kind == "match":
+            return matches.match(self.e, row.mode, op.arguments[0].type, argument)
         if isinstance(argument, Uniform):
             return argument
         return Vector(
             self._shuffle(
-                row.mode, op.type, argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument), op.arguments[1]
+                row.mode, op.type, argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument), op.arguments[1], op.width
             )
         )
 
@@ -65,18 +70,29 @@ class Exchanges:
         e = self.e
         b = e.builder
         if e.mask is not None:
-            neutral = ir.Constant(vector.type, [_neutral(mode, of)] * _LANES)
+            neutral = e.vectors.constant(of, _neutral(mode, of))
             vector = b.select(e.mask, vector, neutral)
         width = _LANES
         while width > 1:
             half = width // 2
             low, high = self._part(vector, 0, half), self._part(vector, half, half)
-            if mode == "add":
-                vector = b.fadd(low, high) if of.is_float else b.add(low, high)
-            else:
-                vector = e.vectors.extreme(mode, of, low, high)
+            vector = e.vectors.combine(mode, of, low, high)
             width = half
         return b.extract_element(vector, ir.Constant(I32, 0))
+
+    def _scan(self, of: DType, vector: Any) -> Any:
+        """In the round of d, a lane with the bit d adds what the last of the d lanes below its own d has: all of theirs together."""
+        e = self.e
+        b = e.builder
+        if e.mask is not None:
+            vector = b.select(e.mask, vector, e.vectors.constant(of, _neutral("add", of)))
+        distance = 1
+        while distance < _LANES:
+            below = self._permute(vector, [lane & -(2 * distance) | (distance - 1) for lane in range(_LANES)])
+            takes = ir.Constant(e.masks.type, [int(lane & distance != 0) for lane in range(_LANES)])
+            vector = b.select(takes, e.vectors.combine("add", of, below, vector), vector)
+            distance *= 2
+        return vector
 
     def _part(self, vector: Any, first: int, count: int) -> Any:
         indices = ir.Constant(ir.VectorType(I32, count), list(range(first, first + count)))
@@ -84,29 +100,30 @@ class Exchanges:
 
     # ----------------------------------------------------------------------------------------------------------------- shuffles
 
-    def _shuffle(self, mode: str, of: DType, vector: Any, amount: nodes.ValueOp) -> Any:
+    def _shuffle(self, mode: str, of: DType, vector: Any, amount: nodes.ValueOp, width: int) -> Any:
         e = self.e
         b = e.builder
         how = e.value(amount)
         fixed = constant_of(how.scalar) if isinstance(how, Uniform) else None
         if fixed is not None:
-            sources = [_source(mode, lane, fixed % _LANES) for lane in range(_LANES)]
+            sources = [_source(mode, lane, fixed % width, width) for lane in range(_LANES)]
             moved = self._permute(vector, sources)
             if e.mask is None:
                 return moved
             active = self._permute(e.mask, sources)
             return b.select(active, moved, vector)
         lanes = ir.Constant(ir.VectorType(I32, _LANES), list(range(_LANES)))
-        last = ir.Constant(ir.VectorType(I32, _LANES), [_LANES - 1] * _LANES)
+        last = ir.Constant(ir.VectorType(I32, _LANES), [width - 1] * _LANES)
+        first = ir.Constant(ir.VectorType(I32, _LANES), [lane & -width for lane in range(_LANES)])
         raw = e.lanes.vector(how)
         small = b.and_(b.trunc(raw, lanes.type) if raw.type.element.width > 32 else raw, last)
         if mode == "idx":
-            source = small
+            source = b.or_(first, small)
         elif mode == "bfly":
             source = b.xor(lanes, small)
         else:
             moved = b.sub(lanes, small) if mode == "up" else b.add(lanes, small)
-            inside = b.icmp_unsigned("<=", moved, last)  # below 0 is a large unsigned number
+            inside = b.icmp_unsigned("<=", b.sub(moved, first), last)  # below 0 is a large unsigned number
             source = b.select(inside, moved, lanes)
         source = source if e.mask is None else b.select(e.mask, source, lanes)
         taken = self._pick(vector if not of.is_bool else b.zext(vector, ir.VectorType(ir.IntType(8), _LANES)), source)
@@ -132,23 +149,26 @@ class Exchanges:
         return e.memory.gather(buffer, vector.type.element, source, None, None)
 
 
-def _source(mode: str, lane: int, amount: int) -> int:
-    """The lane from which `lane` takes its value."""
+def _source(mode: str, lane: int, amount: int, width: int) -> int:
+    """The lane from which `lane` takes its value, within its segment."""
+    first = lane & -width
     match mode:
         case "bfly":
             return lane ^ amount
         case "idx":
-            return amount
+            return first + amount
         case "up":
-            return lane - amount if lane >= amount else lane
+            return lane - amount if lane - amount >= first else lane
         case _:
-            return lane + amount if lane + amount < _LANES else lane
+            return lane + amount if lane + amount < first + width else lane
 
 
 def _neutral(mode: str, of: DType) -> float | int:
     """The element that changes nothing: -0.0 for sums of floats, since 0.0 would turn -0.0 into 0.0."""
     if mode == "add":
         return -0.0 if of.is_float else 0
+    if mode in ("and", "or", "xor"):
+        return (-1 if of.is_signed else of.maximum) if mode == "and" else 0
     if of.is_float:
         return float("-inf") if mode == "max" else float("inf")
     return of.minimum if mode == "max" else of.maximum

@@ -25,22 +25,12 @@ def emit(emission: Emission, name: str) -> None:
     blocks = ir.Function(emission.module, native_type(), f"{name}.blocks")
     blocks.linkage = "internal"
     # not inlined: LLVM does not know that the floating-point environment matters to arithmetic, and would move it across
-    _attributes(blocks, emission, "noinline")
+    blocks.attributes.add("noinline")
+    emission.host.mark(blocks)
     _block_loop(emission, blocks)
     entry = ir.Function(emission.module, native_type(), name)
-    _attributes(entry, emission)
+    emission.host.mark(entry)
     _entry(emission, entry, blocks)
-
-
-def _attributes(function: Any, emission: Emission, *more: str) -> None:
-    for attribute in ("nounwind", *more):
-        function.attributes.add(attribute)
-    bits = emission.host.vector_bits
-    texts = ['"no-builtins"']  # a loop that copies stays a loop
-    if emission.host.is_x86:
-        texts += [f'"prefer-vector-width"="{bits}"', f'"min-legal-vector-width"="{bits}"']
-    for text in texts:
-        set.add(function.attributes, text)  # llvmlite lists only the attributes without text
 
 
 def _block_loop(emission: Emission, function: Any) -> None:
@@ -52,7 +42,8 @@ def _block_loop(emission: Emission, function: Any) -> None:
         address = b.gep(arguments, [e.i64(slot.offset)], source_etype=ir.IntType(8))
         is_pointer = slot.kind == "address"
         loaded = b.load(address, align=slot.type.itemsize, typ=POINTER if is_pointer else memory_type(slot.type))
-        e.arguments[slot.name] = b.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, 0)) if slot.type.is_bool else loaded
+        key = f".{slot.name}" if slot.kind == "hidden" else slot.name  # a parameter may be called `kernel` or `grid_x`, too
+        e.arguments[key] = b.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, 0)) if slot.type.is_bool else loaded
     head, body, following, leave = (e.append(n) for n in ("block", "threads", "endblock", "leave"))
     entry = b.block
     b.branch(head)

@@ -91,6 +91,15 @@ class HostCpu:
         """LLVM's name of the platform."""
         return self.triple or _GENERATIONS[self.generation].triple
 
+    def mark(self, function: Any) -> None:
+        """Give an LLVM function the attributes that all functions of a module need: vectors pass between them in registers of one width."""
+        texts = ['"no-builtins"']  # a loop that copies stays a loop
+        if self.is_x86:
+            texts += [f'"prefer-vector-width"="{self.vector_bits}"', f'"min-legal-vector-width"="{self.vector_bits}"']
+        function.attributes.add("nounwind")
+        for text in texts:
+            set.add(function.attributes, text)  # llvmlite lists only the attributes without text
+
     def machine(self, optimise: int) -> Any:
         """LLVM's code generator for this processor at an optimisation level of 0 to 3."""
         return _machine(self, optimise, threading.get_ident())

@@ -276,7 +276,8 @@ class _Fission:
         """Whether an operation at block level must wait for the operations of the open region: they may write what it loads, or read what it assigns."""
         match op:
             case nodes.Load():
-                return any(memory is op.memory or isinstance(memory, nodes.View) for memory in written)
+                orders = any(isinstance(o, nodes.Atomic | nodes.Fence) for o in _walk_all(run))
+                return orders or any(memory is op.memory or isinstance(memory, nodes.View) for memory in written)
             case nodes.Set():
                 return any(isinstance(o, nodes.Get) and o.variable is op.variable for o in _walk_all(run))
             case _:
@@ -329,7 +330,7 @@ class _Fission:
         if value in seen or self.at_block_level(value):
             return 0
         seen.add(value)
-        if isinstance(value, nodes.Load | nodes.Get | nodes.Exchange):
+        if isinstance(value, nodes.Load | nodes.Get | nodes.Exchange | nodes.Atomic):
             return _RECOMPUTE_LIMIT + 1
         own = 0 if self.uniformity.level(value) is Level.BLOCK else 1
         if isinstance(value, nodes.Binary) and value.op in ("div", "floordiv", "mod") and not isinstance(value.right, nodes.Constant):

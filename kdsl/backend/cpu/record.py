@@ -28,8 +28,9 @@ class Failures:
             function.linkage = "internal"
             # the callee saves most registers, so that a check costs the hot code around it none of them
             function.calling_convention = "preserve_mostcc"
-            for attribute in ("noinline", "cold", "nounwind"):
+            for attribute in ("noinline", "cold"):
                 function.attributes.add(attribute)
+            self.e.host.mark(function)
             self._functions[name] = function
             define(function)
         return self._functions[name]
@@ -92,7 +93,7 @@ class Failures:
         slots = layout(e.kernel)
 
         def argument(name: str, kind: ir.Type) -> Any:
-            return b.load(b.gep(arguments, [ir.Constant(I64, slots.offset(name))], source_etype=ir.IntType(8)), typ=kind)
+            return b.load(b.gep(arguments, [ir.Constant(I64, slots.hidden_offset(name))], source_etype=ir.IntType(8)), typ=kind)
 
         claim = argument("claim", POINTER)
         exchanged = b.cmpxchg(claim, ir.Constant(I64, 0), ir.Constant(I64, 1), "acq_rel", "acquire")

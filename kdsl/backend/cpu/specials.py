@@ -35,7 +35,7 @@ class Specials:
         if self.e.kernel.grid_rank == 1:
             self.block = {"block_idx.x": number, "block_idx.y": zero, "block_idx.z": zero}
             return
-        x, y = (self._extent(f"grid_{axis}") for axis in "xy")
+        x, y = (self._extent(f".grid_{axis}") for axis in "xy")
         row = b.udiv(number, x)
         if self.e.kernel.grid_rank == 2:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": row, "block_idx.z": zero}
@@ -60,7 +60,7 @@ class Specials:
         if name.startswith("block_idx"):
             return Uniform(self.block[name])
         if name.startswith("grid_dim"):
-            return Uniform(b.sext(e.arguments[f"grid_{name[-1]}"], I64))
+            return Uniform(b.sext(e.arguments[f".grid_{name[-1]}"], I64))
         if kernel.threads == 1 or (name == "warp_index" and kernel.threads <= nodes.WARP_SIZE):
             return Uniform(e.i64(0), 0)
         match name:

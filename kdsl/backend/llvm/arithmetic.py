@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from kdsl.backend.llvm import bits, narrow
 from kdsl.backend.llvm.module import call_intrinsic, mangled, value_type
 from kdsl.ir import nodes
-from kdsl.lang.types import DType
+from kdsl.lang.types import F32, F64, DType, float_bits_of
 
 
 def constant(of: DType, value: bool | int | float, width: int | None = None) -> ir.Constant:
     """A number of the type, the same in every lane."""
-    scalar: Any = float(value) if of.is_float else int(value)
+    scalar: Any = float_bits_of(of, value) if of.is_narrow_float else float(value) if of.is_float else int(value)
     kind = value_type(of, width)
     return ir.Constant(kind, scalar if width is None else [scalar] * width)
 
@@ -52,7 +53,7 @@ class Arithmetic:
             case nodes.Binary():
                 return self.binary(op, *operands)
             case nodes.Fma():
-                return self._intrinsic("fma", *operands)
+                return self.fma(op.type, *operands)
             case nodes.Compare():
                 return self.compare(op.op, op.left.type, *operands)
             case nodes.Select():
@@ -77,6 +78,14 @@ class Arithmetic:
     def unary(self, op: nodes.UnaryName, of: DType, x: Any) -> Any:
         """`op` of a value of type `of`."""
         b = self.builder
+        if of.is_narrow_float:
+            match op:
+                case "neg":
+                    return narrow.negated(b, x)
+                case "abs":
+                    return narrow.magnitude(b, x)
+                case _:
+                    return self.rounded(of, self.unary(op, F32, self._fenced(of, x)))
         match op:
             case "neg":
                 return b.fneg(x) if of.is_float else b.sub(self.constant(of, 0), x)
@@ -92,21 +101,23 @@ class Arithmetic:
                 return self._intrinsic("roundeven", x)
             case "sqrt" | "floor" | "ceil" | "trunc":
                 return self._intrinsic(op, x)
+            case "popcount" | "leading_zeros" | "trailing_zeros" | "reverse_bits":
+                return bits.unary(b, op, of, x)
 
     # ----------------------------------------------------------------------------------------------------------- two operands
 
     def binary(self, op: nodes.Binary, x: Any, y: Any) -> Any:
         """A binary operation."""
         b, of = self.builder, op.type
+        if of.is_float:
+            return self.floats(op.op, of, x, y)
         match op.op:
             case "add":
-                return b.fadd(x, y) if of.is_float else b.add(x, y)
+                return b.add(x, y)
             case "sub":
-                return b.fsub(x, y) if of.is_float else b.sub(x, y)
+                return b.sub(x, y)
             case "mul":
-                return b.fmul(x, y) if of.is_float else b.mul(x, y)
-            case "div":
-                return b.fdiv(x, y)
+                return b.mul(x, y)
             case "floordiv":
                 return self._divide(op, x, y)[0]
             case "mod":
@@ -119,12 +130,57 @@ class Arithmetic:
                 return b.xor(x, y)
             case "shl" | "shr":
                 return self._shift(op, x, y)
-            case "min" | "max" | "fmin" | "fmax":
+            case "min" | "max":
                 return self._extreme(op.op, of, x, y)
+            case "multiply_high":
+                return bits.multiply_high(b, of, x, y)
+            case _:
+                raise TypeError(f"{op.op} of {of}")
+
+    def floats(self, op: str, of: DType, x: Any, y: Any) -> Any:
+        """A binary operation on two floats, correctly rounded."""
+        b = self.builder
+        if of.is_narrow_float:
+            if op in ("add", "sub", "mul", "div"):
+                return self.rounded(of, self.floats(op, F32, narrow.widened(b, of, x), narrow.widened(b, of, y)))
+            return self.rounded(of, self.floats(op, F32, self._fenced(of, x), self._fenced(of, y)))
+        match op:
+            case "add":
+                return b.fadd(x, y)
+            case "sub":
+                return b.fsub(x, y)
+            case "mul":
+                return b.fmul(x, y)
+            case "div":
+                return b.fdiv(x, y)
+            case "min" | "max" | "fmin" | "fmax":
+                return self._extreme(op, of, x, y)
+            case _:
+                raise TypeError(f"{op} of {of}")
+
+    def fma(self, of: DType, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, rounded once."""
+        return narrow.fma(self.builder, of, x, y, z) if of.is_narrow_float else self._intrinsic("fma", x, y, z)
+
+    def rounded(self, of: DType, x: Any) -> Any:
+        """An f32 rounded to nearest even to an f16 or bf16."""
+        return narrow.rounded(self.builder, of, x)
 
     def extreme(self, op: str, of: DType, x: Any, y: Any) -> Any:
         """`min` or `max` of two values, for reductions."""
-        return self._extreme(op, of, x, y)
+        return self.combine(op, of, x, y)
+
+    def _fenced(self, of: DType, x: Any) -> Any:
+        """A 16-bit float as an f32 of which LLVM does not see that. It would compute these operations in `half`, and processors without it lane by lane."""
+        return self._intrinsic("arithmetic.fence", narrow.widened(self.builder, of, x))
+
+    def combine(self, op: str, of: DType, x: Any, y: Any) -> Any:
+        """`add`, `min`, `max`, `and`, `or` or `xor` of two values, for reductions."""
+        if of.is_float:
+            return self.floats(op, of, x, y)
+        if op in ("and", "or", "xor"):
+            return {"and": self.builder.and_, "or": self.builder.or_, "xor": self.builder.xor}[op](x, y)
+        return self.builder.add(x, y) if op == "add" else self._extreme(op, of, x, y)
 
     def _extreme(self, op: str, of: DType, x: Any, y: Any) -> Any:
         b = self.builder
@@ -200,6 +256,8 @@ class Arithmetic:
         """A `bool` from two values of type `of`."""
         b = self.builder
         symbol = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[op]
+        if of.is_narrow_float:
+            return self.compare(op, F32, narrow.widened(b, of, x), narrow.widened(b, of, y))
         if of.is_float:
             return b.fcmp_unordered("!=", x, y) if op == "ne" else b.fcmp_ordered(symbol, x, y)
         return (b.icmp_signed if of.is_signed else b.icmp_unsigned)(symbol, x, y)
@@ -209,6 +267,10 @@ class Arithmetic:
         b, kind = self.builder, value_type(target, self.width)
         if source is target:
             return x
+        if source.is_narrow_float:
+            return self.cast(F32, target, narrow.widened(b, source, x))
+        if target.is_narrow_float:
+            return self.rounded(target, self._before_narrowing(source, x))
         if target.is_bool:
             zero = self.constant(source, 0)
             return b.fcmp_unordered("!=", x, zero) if source.is_float else b.icmp_unsigned("!=", x, zero)
@@ -226,6 +288,12 @@ class Arithmetic:
         if target.bits == source.bits:
             return x
         return (b.sext if source.is_signed else b.zext)(x, kind)
+
+    def _before_narrowing(self, source: DType, x: Any) -> Any:
+        """A number as an f32 that rounds to 16 bits as the number itself does."""
+        if source is not F64 and (source.is_float or source.bits <= 16):
+            return self.cast(source, F32, x)
+        return narrow.odd_from_double(self.builder, x if source is F64 else narrow.double_from_integer(self.builder, source, x))
 
     def _saturate(self, source: DType, target: DType, x: Any) -> Any:
         """Float to integer for vectors: `llvm.fptosi.sat` is right there too, but x86 does it lane by lane."""

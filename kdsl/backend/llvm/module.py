@@ -18,16 +18,21 @@ from kdsl.lang.types import DType
 ALLOWED: Final = re.compile(
     r"""llvm\.(
       (fma|sqrt|fabs|floor|ceil|trunc|roundeven|minimum|maximum)\.(v\d+)?f(32|64)     # both targets
+    | arithmetic\.fence\.(v\d+)?f32                                                  # both targets
+    | fma\.f16                                                                        # NVPTX
     | (fptosi|fptoui)\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)                     # both targets
     | masked\.(load|store|gather|scatter)\.[\w.]+                                     # CPU
     | vector\.reduce\.(or|and|add|umin|umax|smin|smax)\.v\d+i\d+                      # CPU
     | (ssub|sadd)\.sat\.i(32|64)|(s|u)(min|max)\.(v\d+)?i(32|64)|abs\.i(32|64)|cttz\.i(16|32|64)|ctpop\.i(16|32|64)   # both targets
+    | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)                                   # both targets
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
     | aarch64\.(get|set)\.fpcr                                                        # AArch64
     | nvvm\.read\.ptx\.sreg\.(tid|ctaid)\.[xyz]                                       # NVPTX from here on
     | nvvm\.barrier\.cta\.sync\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync
+    | nvvm\.match\.(any\.sync\.i(32|64)|all\.sync\.i(32|64)p)
+    | nvvm\.redux\.sync\.(add|u?min|u?max|and|or|xor)
     | nvvm\.membar\.(cta|gl|sys)
     | nvvm\.f2(i|ui)\.rz
     )""",
@@ -57,8 +62,8 @@ _FLOATS: Final = {32: ir.FloatType(), 64: ir.DoubleType()}
 
 
 def value_type(of: DType, width: int | None = None) -> ir.Type:
-    """The LLVM type of a value: `bool` is i1; with a width, a vector of so many lanes."""
-    scalar = _FLOATS[of.bits] if of.is_float else ir.IntType(of.bits)
+    """The LLVM type of a value: `bool` is i1, f16 and bf16 their bits (see `narrow`); with a width, a vector of so many lanes."""
+    scalar = _FLOATS[of.bits] if of.is_float and not of.is_narrow_float else ir.IntType(of.bits)
     return scalar if width is None else ir.VectorType(scalar, width)
 
 
@@ -76,7 +81,7 @@ def mangled(of: ir.Type) -> str:
         return f"i{of.width}"
     if isinstance(of, ir.PointerType):
         return f"p{of.addrspace}"
-    return {ir.FloatType: "f32", ir.DoubleType: "f64"}[type(of)]
+    return {ir.HalfType: "f16", ir.FloatType: "f32", ir.DoubleType: "f64"}[type(of)]
 
 
 def intrinsic(module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type], *, convergent: bool = False) -> Any:

@@ -25,17 +25,19 @@ class Promise:
 def promises(kernel: nodes.Kernel) -> dict[nodes.View, Promise]:
     """The promise of every view of the kernel."""
     views = [p for p in kernel.parameters if isinstance(p, nodes.View)]
-    communicates = any(isinstance(op, nodes.Barrier) for op in nodes.walk(kernel.body))
+    communicates = any(isinstance(op, nodes.Barrier | nodes.Atomic | nodes.Fence) for op in nodes.walk(kernel.body))
     result = {}
     for view in views:
-        separate = not any(_may_be_one_array(view, other) for other in views if other is not view)
+        separate = not any(may_be_one_array(view, other) for other in views if other is not view)
         if view.written:
-            # LLVM lets no call, so no barrier either, change memory that is promised alone: without a witness, other threads may write what this one reads
+            # LLVM lets no call, so no barrier or atomic operation either, change memory that is promised alone: without a witness, other threads may
+            # write what this one reads
             result[view] = Promise(alone=separate and (view.witness is not None or not communicates), constant=False)
         else:
             result[view] = Promise(alone=separate, constant=separate)
     return result
 
 
-def _may_be_one_array(a: nodes.View, b: nodes.View) -> bool:
+def may_be_one_array(a: nodes.View, b: nodes.View) -> bool:
+    """Whether a launch may give both the same array."""
     return (a.written or b.written) and a.witness is not None and a.witness == b.witness

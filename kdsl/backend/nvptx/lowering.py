@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import intrinsic, value_type
+from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
@@ -94,6 +95,10 @@ class Lowering:
             case nodes.Barrier():
                 name = "llvm.nvvm.barrier.cta.sync.aligned.all"
                 b.call(intrinsic(b.module, name, ir.VoidType(), [_I32], convergent=True), [_I32(0)])
+            case nodes.Fence():
+                atomics.fence(b, op.scope)
+            case nodes.Sleep():
+                atomics.sleep(b, self._use(op.nanoseconds))
             case nodes.If():
                 self._if(op)
             case nodes.While():
@@ -214,6 +219,10 @@ class Lowering:
                 return self._memory.load(op, [self._use(i) for i in op.indices])
             case nodes.Exchange():
                 return self._exchange(op)
+            case nodes.Atomic():
+                return self._memory.atomic(op, [self._use(i) for i in op.indices], [self._use(a) for a in op.arguments])
+            case nodes.Clock():
+                return atomics.clock(b, op.name)
             case _:
                 return self._arithmetic.emit(op, *(self._use(o) for o in nodes.operands(op)))
 

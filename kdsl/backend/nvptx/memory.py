@@ -10,6 +10,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import memory_type, value_type
+from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.entry import SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.symbols import internal
@@ -32,7 +33,7 @@ class Memory:
         self._builder = builder
         self._failures = failures
         self._bases: dict[nodes.Array, Any] = {}
-        self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store)}
+        self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
         for number, array in enumerate(kernel.arrays):
             make = self._shared if array.space == "shared" else self._local
             self._bases[array] = make(array, number, prologue)
@@ -83,6 +84,21 @@ class Memory:
             b.branch(after)
             b.position_at_end(after)
 
+    def atomic(self, op: nodes.Atomic, indices: list[Any], arguments: list[Any]) -> Any:
+        """The old value of the element, or 0 where a check fails."""
+        b = self._builder
+        if not op.checked:
+            return atomics.atomic(b, op, self._address(op.memory, indices), arguments)
+        bad, after = self._check(op, indices)
+        old = atomics.atomic(b, op, self._address(op.memory, indices), arguments)
+        good = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        result = b.phi(old.type)
+        result.add_incoming(old, good)
+        result.add_incoming(ir.Constant(old.type, 0), bad)
+        return result
+
     def assertion(self, condition: Any, site: int) -> None:
         """Record a failure unless the condition holds."""
         b = self._builder
@@ -101,7 +117,7 @@ class Memory:
             return [self._entry.length(memory)]
         return [_I64(extent) for extent in memory.shape]
 
-    def _check(self, op: nodes.Load | nodes.Store, indices: list[Any]) -> tuple[Any, Any]:
+    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Any]) -> tuple[Any, Any]:
         """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
         b = self._builder
         extents = self.extents(op.memory)

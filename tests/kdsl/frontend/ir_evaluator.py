@@ -5,6 +5,7 @@ Barriers and exchanges between lanes are left out: they need threads that run to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,7 +149,7 @@ class Thread:
             case nodes.Binary():
                 return _known(op, folding.binary(op.op, op.type, get(op.left), get(op.right)))
             case nodes.Fma():
-                return _known(op, folding.fma(op.type, get(op.a), get(op.b), get(op.c)))
+                return _fma(op.type, get(op.a), get(op.b), get(op.c))
             case nodes.Compare():
                 return folding.compare(op.op, get(op.left), get(op.right))
             case nodes.Select():
@@ -172,6 +173,17 @@ class Thread:
             "lane_index": rank % 32, "warp_index": rank // 32, "block_idx.x": self.block, "grid_dim.x": self.blocks,
         }  # fmt: skip
         return known[name]
+
+
+def _fma(of: DType, a: float, b: float, c: float) -> float:
+    value = folding.fma(of, a, b, c)
+    if value is not None:
+        return value
+    if math.isfinite(a) and math.isfinite(b):
+        if not math.isfinite(c):
+            return c
+        return a * b + c if a == 0 or b == 0 else 0.0  # a product that is no zero and cancels leaves 0
+    return a * b + c
 
 
 def _known(op: nodes.ValueOp, value: Any) -> Any:

@@ -11,6 +11,7 @@ import re
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,15 @@ import pytest
 from kdsl.runtime import cuda, device
 
 HANDLES = itertools.count(1000)
+
+
+@dataclass
+class FakeNode:
+    """A node of a graph."""
+
+    run: Callable[[], None]
+    after: list[int]
+    enabled: bool = True
 
 
 class FakeDriver:
@@ -35,6 +45,8 @@ class FakeDriver:
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
         self.limit = 1 << 30
+        self.graphs: dict[int, dict[int, FakeNode]] = {}
+        self.executables: dict[int, dict[int, FakeNode]] = {}
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
@@ -225,6 +237,86 @@ class FakeDriver:
         assert (gy, gz, shared, extra) == (1, 1, 0, 0)
         assert int(stream) in self.streams
         self.kernels[str(int(function))](gx, (bx, by, bz), parameters)  # type: ignore[arg-type]
+
+    # --------------------------------------------------------------------------------------------------------------------------- graphs
+
+    def do_cuGraphCreate(self, flags: int) -> Any:
+        self.in_context()
+        assert flags == 0
+        handle = next(HANDLES)
+        self.graphs[handle] = {}
+        return self._real.CUgraph(handle)
+
+    def _node(self, graph: Any, after: list[Any], count: int, run: Callable[[], None]) -> Any:
+        self.in_context()
+        nodes = self.graphs[int(graph)]
+        assert len(after) == count
+        assert {int(node) for node in after} <= set(nodes)
+        handle = next(HANDLES)
+        nodes[handle] = FakeNode(run, [int(node) for node in after])
+        return self._real.CUgraphNode(handle)
+
+    def _kernel(self, parameters: Any) -> Callable[[], None]:
+        assert (parameters.gridDimY, parameters.gridDimZ, parameters.sharedMemBytes, parameters.extra) == (1, 1, 0, 0)
+        assert parameters.gridDimX >= 1
+        block = (parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ)
+        function = self.kernels[str(int(parameters.func))]
+        blocks, address = parameters.gridDimX, parameters.kernelParams
+        return lambda: function(blocks, block, address)
+
+    def do_cuGraphAddKernelNode(self, graph: Any, after: list[Any], count: int, parameters: Any) -> Any:
+        return self._node(graph, after, count, self._kernel(parameters))
+
+    def do_cuGraphAddMemcpyNode(self, graph: Any, after: list[Any], count: int, parameters: Any, context: Any) -> Any:
+        device = self._real.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        assert (parameters.srcMemoryType, parameters.dstMemoryType, parameters.Height, parameters.Depth) == (device, device, 1, 1)
+        assert int(context) == 77
+        to, source, nbytes = int(parameters.dstDevice), int(parameters.srcDevice), parameters.WidthInBytes
+
+        def copy() -> None:
+            ctypes.memmove(to, source, nbytes)
+
+        return self._node(graph, after, count, copy)
+
+    def do_cuGraphAddMemsetNode(self, graph: Any, after: list[Any], count: int, parameters: Any, context: Any) -> Any:
+        assert int(context) == 77
+        to, size, rows, columns = int(parameters.dst), parameters.elementSize, parameters.height, parameters.width
+        pitch, data = parameters.pitch, parameters.value.to_bytes(size, "little") * columns
+        assert to % size == pitch % size == 0
+
+        def fill() -> None:
+            for row in range(rows):
+                ctypes.memmove(to + row * pitch, data, len(data))
+
+        return self._node(graph, after, count, fill)
+
+    def do_cuGraphInstantiate(self, graph: Any, flags: int) -> Any:
+        self.in_context()
+        assert flags == 0
+        handle = next(HANDLES)
+        self.executables[handle] = {node: replace(found) for node, found in self.graphs[int(graph)].items()}
+        return self._real.CUgraphExec(handle)
+
+    def do_cuGraphExecKernelNodeSetParams(self, executable: Any, node: Any, parameters: Any) -> None:
+        self.in_context()
+        self.executables[int(executable)][int(node)].run = self._kernel(parameters)
+
+    def do_cuGraphNodeSetEnabled(self, executable: Any, node: Any, enabled: int) -> None:
+        self.in_context()
+        self.executables[int(executable)][int(node)].enabled = bool(enabled)
+
+    def do_cuGraphLaunch(self, executable: Any, stream: Any) -> None:
+        self.in_context()
+        assert int(stream) in self.streams
+        for node in self.executables[int(executable)].values():
+            if node.enabled:
+                node.run()
+
+    def do_cuGraphExecDestroy(self, executable: Any) -> None:
+        self.executables.pop(int(executable), None)
+
+    def do_cuGraphDestroy(self, graph: Any) -> None:
+        self.graphs.pop(int(graph), None)
 
 
 @pytest.fixture

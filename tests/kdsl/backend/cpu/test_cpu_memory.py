@@ -195,11 +195,10 @@ def test_rows_shared_by_part_of_a_group() -> None:
     scale = k.scalar("scale", I64)
     tx, ty, rank = k.special("thread_idx.x"), k.special("thread_idx.y"), k.special("thread_rank")
     value = k.variable("value", 0.0)
-    with k.if_(ty < 2 + (tx < 3).to(I64)):
-        with k.if_(ty.differs(1)):
-            k.set(value, k.load(x, ty * scale) + k.load(x, ty))
-            with k.if_(tx.equal(2)):
-                k.set(value, k.exchange("warp_sum", k.get(value)))
+    with k.if_(ty < 2 + (tx < 3).to(I64)), k.if_(ty.differs(1)):
+        k.set(value, k.load(x, ty * scale) + k.load(x, ty))
+        with k.if_(tx.equal(2)):
+            k.set(value, k.exchange("warp_sum", k.get(value)))
     k.store(y, rank, k.get(value))
     n = 1 << 44  # what inactive lanes would read is nowhere near any memory
     for scale, data in ((1, np.arange(8.0, dtype=np.float32)), (0, np.arange(8.0, dtype=np.float32))):

@@ -15,6 +15,13 @@ EXCHANGES = [name for name, row in INTRINSICS.items() if isinstance(row.lowering
 SHUFFLES = [name for name in EXCHANGES if name.startswith("shuffle")]
 
 
+def takes(name: str, of: DType) -> bool:
+    """Whether an exchange is of this type."""
+    row = INTRINSICS[name].lowering
+    assert isinstance(row, ToExchange)
+    return of.is_integer if row.mode in ("and", "or", "xor") else not of.is_bool or row.kind not in ("reduce", "scan")
+
+
 def exchange(build: Any, name: str, of: DType = F32, *, block: tuple[int, int, int] = (256, 1, 1), before: Any = None) -> Any:
     b = build(block=block)
     row = INTRINSICS[name].lowering
@@ -27,7 +34,10 @@ def exchange(build: Any, name: str, of: DType = F32, *, block: tuple[int, int, i
         predicate = x if of is BOOL else b.add(nodes.Cast, type=BOOL, operand=x)
         value = b.exchange(name, predicate, of=U32 if row.mode == "ballot" else BOOL)
         value = value if value.type is of else b.add(nodes.Cast, type=of, operand=value)
-    elif row.kind == "reduce":
+    elif row.kind == "match":
+        value = b.exchange(name, x, of=U32 if row.mode == "any" else BOOL)
+        value = value if value.type is of else b.add(nodes.Cast, type=of, operand=value)
+    elif row.kind in ("reduce", "scan"):
         value = b.exchange(name, x)
     else:
         value = b.exchange(name, x, b.load(b.view("n", I64, "Slice"), t))
@@ -83,7 +93,7 @@ def test_votes(build: Any) -> None:
 @pytest.mark.parametrize("block", [(256, 1, 1), (40, 1, 1)])
 def test_every_exchange_of_every_type_assembles(build: Any, name: str, block: tuple[int, int, int]) -> None:
     for of in DTYPES.values():
-        if of.is_bool and name.startswith(("warp_sum", "warp_max", "warp_min")):
+        if not takes(name, of):
             continue
         for optimise in (0, 3):
             assemble(exchange(build, name, of, block=block).ptx(optimise=optimise), "sm_90")
@@ -92,7 +102,7 @@ def test_every_exchange_of_every_type_assembles(build: Any, name: str, block: tu
 @pytest.mark.parametrize("target", TARGETS)
 def test_exchange_assembles_for_every_target(build: Any, target: str) -> None:
     for name in EXCHANGES:
-        assemble(exchange(build, name).ptx(target), target)
+        assemble(exchange(build, name, F32 if takes(name, F32) else I32).ptx(target), target)
 
 
 def test_in_a_partial_warp_a_ballot_says_who_takes_part(build: Any, check: Any) -> None:
@@ -158,8 +168,16 @@ def test_a_return_behind_the_exchange_in_a_loop_matters(build: Any) -> None:
 
 def test_integer_sums_wrap(build: Any, check: Any) -> None:
     """
-    CHECK: shfl.sync.bfly.b32
+    CHECK: shfl.sync.idx.b32
     CHECK: add.s32
     CHECK-NOT: add.rn
+    """
+    check(exchange(build, "warp_sum", I32, block=(48, 1, 1)).ptx())
+
+
+def test_a_whole_warp_reduces_32_bit_integers_in_one_instruction(build: Any, check: Any) -> None:
+    """
+    CHECK: redux.sync.add.s32
+    CHECK-NOT: shfl
     """
     check(exchange(build, "warp_sum", I32).ptx())

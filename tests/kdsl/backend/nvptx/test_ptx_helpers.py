@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kdsl.backend.nvptx import ptxas
 from kdsl.lang.types import F32
-from kdsl.testing import ptx as helpers
 from kdsl.testing.ptx import AssemblyError, CheckError, assemble, filecheck, find_ptxas
 
 
@@ -36,6 +36,12 @@ def test_another_target_is_refused(build: Any) -> None:
         assemble(b.ptx("sm_120"), "sm_90")
 
 
+@pytest.mark.parametrize("number", [7508, 7510, 7517, 7520])
+def test_notes_that_fail_a_build(number: int) -> None:
+    assert not ptxas.is_clean(f"ptxas info    : (C{number}) Potential Performance Loss: wgmma.mma_async instructions are serialized")
+    assert ptxas.is_clean("ptxas info    : (C7509) something else\nptxas info    : (C7521) and this\nptxas info    : Used 8 registers")
+
+
 def test_filecheck_matches_in_order() -> None:
     filecheck("one\ntwo\nthree\n", "CHECK: one\nCHECK-NEXT: two\nCHECK-NOT: four\n")
     with pytest.raises(CheckError, match='Couldn\'t match "one"'):
@@ -57,7 +63,7 @@ def test_without_the_package_the_one_on_path_serves(monkeypatch: pytest.MonkeyPa
     def missing(name: str) -> Any:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(helpers.metadata, "files", missing)
+    monkeypatch.setattr(ptxas.metadata, "files", missing)
     program = tmp_path / "ptxas"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

@@ -10,7 +10,9 @@ from kdsl.lang.types import BOOL, DTYPES, F32, F64, I32, I64, U8, U32, DType
 from kdsl.testing.ptx import assemble
 
 FLOAT_ONLY = {"sqrt", "floor", "ceil", "trunc", "rint", "div", "fmin", "fmax"}
-INTEGER_ONLY = {"invert", "floordiv", "mod", "shl", "shr"}
+INTEGER_ONLY = {
+    "invert", "floordiv", "mod", "shl", "shr", "popcount", "leading_zeros", "trailing_zeros", "reverse_bits", "multiply_high",
+}  # fmt: skip
 NO_BOOL = {"neg", "abs", "add", "sub", "mul", "min", "max"}
 NO_FLOAT = {"and", "or", "xor"}
 

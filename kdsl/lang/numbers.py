@@ -1,4 +1,4 @@
-"""Host numbers for kernels: what a scalar parameter, a fill or a constant accepts.
+"""Host numbers for kernels: what a scalar parameter, a field of a struct, a fill or a constant accepts.
 
 Integers take whole numbers that fit (Python's, NumPy's, bools), floats any real number, `bool` only bools. Nothing wraps or loses a fraction
 silently; a float rounds to its type, and a finite number that would become infinite is refused.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kdsl.lang.types import DType, round_float
+from kdsl.lang.types import DType, is_real, round_float
 
 
 def host_number(of: DType, value: Any) -> bool | int | float:
@@ -39,12 +39,11 @@ def _integer(of: DType, value: Any) -> int:
 
 
 def _real(of: DType, value: Any) -> float:
-    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+    if not is_real(value):
         raise TypeError(f"a number ({of}) is wanted, not {described(value)}")
     exact = int(value) if isinstance(value, int | np.integer | np.bool_) else float(value)
-    with np.errstate(over="ignore"):
-        number = round_float(of, exact)
-    if math.isinf(number) and not (isinstance(value, float | np.floating) and math.isinf(value)):
+    number = round_float(of, exact)
+    if math.isinf(number) and not (isinstance(exact, float) and math.isinf(exact)):
         raise OverflowError(f"{of} cannot hold {value!r}: it would become infinite")
     return number
 

@@ -1,0 +1,84 @@
+"""Operations on the bits of integers, for scalars and vectors: counts of bits, their reversal, the upper half of a product.
+
+Integers narrower than 32 bits are computed in 32, so that only forms reach LLVM that every target selects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.module import call_intrinsic, mangled
+from kdsl.lang.types import DType
+
+NAMES: Final = frozenset(("popcount", "leading_zeros", "trailing_zeros", "reverse_bits"))
+"""The operations on one operand (`kdsl.ir.nodes.UNARY`)."""
+_FALSE: Final = ir.Constant(ir.IntType(1), 0)
+
+
+def unary(builder: ir.IRBuilder, op: str, of: DType, x: Any) -> Any:
+    """`op` of a scalar or vector of type `of`."""
+    kind = x.type
+    wide = _resized(kind, max(of.bits, 32))
+    spare = _bits(wide) - of.bits
+    value = builder.zext(x, wide) if spare else x
+    match op:
+        case "popcount":
+            result = _call(builder, "ctpop", value)
+        case "leading_zeros":
+            result = _call(builder, "ctlz", value, _FALSE)
+            if spare:
+                result = builder.sub(result, _constant(wide, spare))
+        case "trailing_zeros":
+            if spare:  # a bit behind the last one ends the count
+                value = builder.or_(value, _constant(wide, 1 << of.bits))
+            result = _call(builder, "cttz", value, _FALSE)
+        case _:
+            result = _call(builder, "bitreverse", value)
+            if spare:
+                result = builder.lshr(result, _constant(wide, spare))
+    return builder.trunc(result, kind) if spare else result
+
+
+def multiply_high(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
+    """The upper half of the full product."""
+    kind = x.type
+    if of.bits == 64 and isinstance(kind, ir.VectorType):
+        return _multiply_high_in_halves(builder, of, x, y)
+    wide = _resized(kind, 2 * of.bits)
+    extend = builder.sext if of.is_signed else builder.zext
+    product = builder.mul(extend(x, wide), extend(y, wide))
+    return builder.trunc(builder.lshr(product, _constant(wide, of.bits)), kind)
+
+
+def _multiply_high_in_halves(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
+    """For vectors of 64 bits, whose product of 128 no processor has: four products of halves (Warren, Hacker's Delight, 8-2)."""
+    b, kind = builder, x.type
+    low, half = _constant(kind, 0xFFFFFFFF), _constant(kind, 32)
+    x_low, x_high, y_low, y_high = b.and_(x, low), b.lshr(x, half), b.and_(y, low), b.lshr(y, half)
+    carried = b.add(b.mul(x_high, y_low), b.lshr(b.mul(x_low, y_low), half))
+    middle = b.add(b.mul(x_low, y_high), b.and_(carried, low))
+    high = b.add(b.mul(x_high, y_high), b.add(b.lshr(carried, half), b.lshr(middle, half)))
+    if of.is_signed:  # a negative factor was taken as 2 ** 64 more
+        sign = _constant(kind, 63)
+        high = b.sub(high, b.add(b.and_(b.ashr(x, sign), y), b.and_(b.ashr(y, sign), x)))
+    return high
+
+
+def _bits(kind: Any) -> int:
+    """Bits of a scalar or of a vector's element."""
+    return int(kind.element.width if isinstance(kind, ir.VectorType) else kind.width)
+
+
+def _resized(kind: Any, bits: int) -> Any:
+    scalar = ir.IntType(bits)
+    return ir.VectorType(scalar, kind.count) if isinstance(kind, ir.VectorType) else scalar
+
+
+def _constant(kind: Any, value: int) -> Any:
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def _call(builder: ir.IRBuilder, name: str, value: Any, *more: Any) -> Any:
+    return call_intrinsic(builder, f"llvm.{name}.{mangled(value.type)}", value.type, value, *more)

@@ -1,0 +1,91 @@
+"""Atomic operations, fences, clocks and sleeping, as inline PTX.
+
+LLVM 22 drops scope and order of `atomicrmw` on this target, so the instructions are written out. Sequential consistency is a `fence.sc` in front of the
+strongest other order (PTX ISA, "Memory consistency model"; Lustig et al. 2019, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model", table of
+C++ mappings). Every one of them is taken by LLVM as touching all memory, so that nothing moves across it. What is not here: checks of indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from kdsl.backend.llvm.module import value_type
+from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock
+from kdsl.lang.types import DType
+
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_STRONGEST: Final = {"load": "acquire", "store": "release"}
+"""The order that stands behind the fence of a sequentially consistent access, `acq_rel` if not named here."""
+_ORDERS_ALL: Final = "~{memory}"
+
+
+def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: list[Any]) -> Any:
+    """Emit the operation on the element at `address` (in the global or the shared space); its old value, of the element's type."""
+    lowering = INTRINSICS[op.name].lowering
+    assert isinstance(lowering, ToAtomic)
+    kind, space, scope = lowering.types[op.type.name], "shared" if isinstance(op.memory, nodes.Array) else "global", SCOPES[op.scope]
+    given = [_as_operand(builder, op.type, kind, a) for a in arguments]
+    if op.op == "sub":  # there is no instruction for it
+        given = [builder.fneg(given[0]) if op.type.is_float else builder.neg(given[0])]
+    name, _, suffix = lowering.ptx.partition(".")
+    strongest = _STRONGEST.get(op.op, "acq_rel")
+    order = strongest if op.order == "seq_cst" else op.order
+    instruction = ".".join(part for part in (name, order, scope, space, suffix, kind) if part)
+    if op.order == "seq_cst":
+        _statement(builder, f"fence.sc.{scope};")
+    place = builder.ptrtoint(address, _I64)
+    if op.op == "store":
+        _statement(builder, f"{instruction} [$0], $1;", place, *given)
+        return ir.Constant(value_type(op.type), 0)
+    operands = "".join(f", ${2 + number}" for number in range(len(given)))
+    result = _register(op.type, kind)
+    old = _assembly(builder, f"{instruction} $0, [$1]{operands};", result, place, *given)
+    return builder.bitcast(old, value_type(op.type)) if op.type.is_float and result != value_type(op.type) else old
+
+
+def fence(builder: ir.IRBuilder, scope: nodes.ScopeName) -> None:
+    """A sequentially consistent fence."""
+    _statement(builder, f"fence.sc.{SCOPES[scope]};")
+
+
+def clock(builder: ir.IRBuilder, name: str) -> Any:
+    """A counter, i64."""
+    lowering = INTRINSICS[name].lowering
+    assert isinstance(lowering, ToClock)
+    return _assembly(builder, f"mov.u64 $0, %{lowering.register};", _I64)
+
+
+def sleep(builder: ir.IRBuilder, nanoseconds: Any) -> None:
+    """Suspend the thread."""
+    _statement(builder, "nanosleep.u32 $0;", nanoseconds)
+
+
+def _register(of: DType, kind: str) -> ir.Type:
+    """The LLVM type of an operand: PTX moves floats as bits but where it computes with them."""
+    return value_type(of) if kind.startswith("f") else ir.IntType(of.bits)
+
+
+def _as_operand(builder: ir.IRBuilder, of: DType, kind: str, value: Any) -> Any:
+    wanted = _register(of, kind)
+    return value if value.type == wanted else builder.bitcast(value, wanted)
+
+
+def _letter(kind: ir.Type) -> str:
+    """The constraint for a register of a type."""
+    if isinstance(kind, ir.IntType):
+        return {32: "r", 64: "l"}[kind.width]
+    return "f" if isinstance(kind, ir.FloatType) else "d"
+
+
+def _assembly(builder: ir.IRBuilder, text: str, result: ir.Type, *arguments: Any) -> Any:
+    constraints = ",".join(["=" + _letter(result), *(_letter(a.type) for a in arguments), _ORDERS_ALL])
+    return builder.asm(ir.FunctionType(result, [a.type for a in arguments]), text, constraints, list(arguments), True)
+
+
+def _statement(builder: ir.IRBuilder, text: str, *arguments: Any) -> None:
+    constraints = ",".join([*(_letter(a.type) for a in arguments), _ORDERS_ALL])
+    builder.asm(ir.FunctionType(ir.VoidType(), [a.type for a in arguments]), text, constraints, list(arguments), True)

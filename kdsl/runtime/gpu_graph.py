@@ -1,0 +1,117 @@
+"""A graph on a GPU: nodes of the driver's, made when the capture is over, and one call to launch them all.
+
+The driver copies kernel arguments when a node is made or exchanged. A launch without blocks, which the driver does not know, is a node that is switched off.
+Nodes are added explicitly; the driver's own stream capture is not used, since it would also record what finalisers do on a captured stream.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kdsl.runtime import cuda
+from kdsl.runtime.capture import Copy, Fill, Launch, Step
+from kdsl.runtime.cuda import call
+from kdsl.runtime.gpu_code import CudaLaunch
+from kdsl.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from kdsl.runtime.gpu import CudaDevice
+
+
+class CudaExecutable:
+    """The steps of a graph (`kdsl.runtime.graph.Executable`)."""
+
+    def __init__(self, device: CudaDevice, steps: Sequence[Step]) -> None:
+        """Make and instantiate the nodes. Raises DeviceError if the driver refuses them."""
+        device.attach()
+        self._device = device
+        self._executable: Any = None
+        self._graph = call("cuGraphCreate", 0)
+        self._ends: list[Any] = []
+        """The node of each step; of several, the last."""
+        self._off: set[int] = set()
+        """The steps that are switched off."""
+        for step in steps:
+            self._ends.append(self._add(step))
+        self._executable = call("cuGraphInstantiate", self._graph, 0)
+        self._launch = cuda.driver().cuGraphLaunch
+        for number, step in enumerate(steps):
+            if isinstance(step.work, Launch) and not _cuda(step.work).blocks:
+                self._enable(number, on=False)
+
+    def launch(self, stream: Stream) -> None:
+        """Launch the graph in the stream."""
+        self._device.attach()
+        (status,) = self._launch(self._executable, stream.handle)
+        if status != 0:
+            raise cuda.failure(f"launch of a graph of {len(self._ends)} steps on {self._device}", status)
+
+    def update(self, number: int, launch: Launch) -> None:
+        """Exchange a launch; those of the graph that are under way keep what they have."""
+        self._device.attach()
+        prepared = _cuda(launch)
+        if prepared.blocks:
+            call("cuGraphExecKernelNodeSetParams", self._executable, self._ends[number], prepared.node_parameters())
+        self._enable(number, on=prepared.blocks > 0)
+
+    def _enable(self, number: int, *, on: bool) -> None:
+        if on is (number in self._off):
+            call("cuGraphNodeSetEnabled", self._executable, self._ends[number], int(on))
+            self._off ^= {number}
+
+    def _add(self, step: Step) -> Any:
+        after = [self._ends[number] for number in step.after]
+        match step.work:
+            case Launch() as launch:
+                return call("cuGraphAddKernelNode", self._graph, after, len(after), _cuda(launch).node_parameters())
+            case Copy() as copy:
+                return call("cuGraphAddMemcpyNode", self._graph, after, len(after), _copy(copy), self._device.context)
+            case Fill(to=to, value=value):
+                for parameters in _fills(to.address, to.size, value.tobytes()):
+                    after = [call("cuGraphAddMemsetNode", self._graph, after, len(after), parameters, self._device.context)]
+                return after[0]
+
+    def _destroy(self) -> None:
+        if self._executable is not None:
+            call("cuGraphExecDestroy", self._executable)  # the driver keeps it until its launches are done
+        call("cuGraphDestroy", self._graph)
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
+        if self.__dict__.get("_graph") is not None and not finalizing() and usable():
+            self._device.finalise(self._destroy)
+
+
+def _cuda(launch: Launch) -> CudaLaunch:
+    assert isinstance(launch.prepared, CudaLaunch)
+    return launch.prepared
+
+
+def _copy(copy: Copy) -> Any:
+    """A copy of bytes that lie side by side: one row, whose pitch then does not count."""
+    driver = cuda.driver()
+    parameters = driver.CUDA_MEMCPY3D()
+    parameters.srcMemoryType = parameters.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    parameters.srcDevice, parameters.dstDevice = copy.source.address, copy.to.address
+    parameters.WidthInBytes, parameters.Height, parameters.Depth = copy.to.nbytes, 1, 1
+    return parameters
+
+
+def _fills(address: int, count: int, pattern: bytes) -> list[Any]:
+    """Parameters that set `count` elements to a pattern of 1, 2, 4 or 8 bytes. The driver's patterns have at most four, so of eight each half is a column."""
+    width = len(pattern)
+    if width < 8:
+        return [_fill(address, pattern, columns=count, rows=1)]
+    if pattern[:4] == pattern[4:]:
+        return [_fill(address, pattern[:4], columns=2 * count, rows=1)]
+    return [_fill(address, pattern[:4], columns=1, rows=count), _fill(address + 4, pattern[4:], columns=1, rows=count)]
+
+
+def _fill(address: int, pattern: bytes, *, columns: int, rows: int) -> Any:
+    parameters = cuda.driver().CUDA_MEMSET_NODE_PARAMS()
+    parameters.dst = address
+    parameters.elementSize, parameters.value = len(pattern), int.from_bytes(pattern, sys.byteorder)
+    parameters.width, parameters.height = columns, rows
+    parameters.pitch = 8 if rows > 1 else 0
+    return parameters

@@ -1,0 +1,125 @@
+"""The page of intrinsics, made from their table: `python -m kdsl.testing.reference > docs/intrinsics.md`. A test compares the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kdsl import collectives
+from kdsl.lang.intrinsics import (
+    INTRINSICS,
+    Intrinsic,
+    ToAtomic,
+    ToBarrier,
+    ToBitcast,
+    ToClock,
+    ToExchange,
+    ToFence,
+    ToFrontend,
+    ToSleep,
+    ToSpecial,
+)
+
+_INTRODUCTION: Final = """# Intrinsics
+
+Made from the table in `kdsl/lang/intrinsics.py` by `python -m kdsl.testing.reference`; do not edit. `T` is an element type, `I` an integer type, `F` a float
+type. A row without a remark works on every target: the GPUs from `sm_80` on, and the CPU. Below its least PTX version or compute capability an intrinsic is
+refused with both named; the sections are those of the PTX ISA.
+"""
+
+_NOTES: Final = {
+    "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have
+returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
+Reductions of 32-bit integers are one `redux.sync` where all lanes take part.
+""",
+    "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions. It is
+checked like any other: an operation outside is left out, gives 0, and is reported as a `BoundsError`. The access goes through no witness, so
+a `DisjointSlice` is refused, and the view counts as written.
+
+`scope` says among which threads the operation is indivisible: `"block"`, `"device"` or `"system"`. `order` is its memory order: `"relaxed"`,
+`"acquire"`, `"release"`, `"acq_rel"` or `"seq_cst"` (a load does not release, a store does not acquire), as in the memory models of PTX and
+C++. The instruction carries both as they are written.
+
+An operation on a type that is not in its row is an error when the kernel is compiled. No target has the smaller or larger of floats; a loop does it:
+```python
+seen = atomic_load(y, 0)
+while x[i] > seen:
+    found = atomic_cas(y, 0, seen, x[i])
+    if float_bits(found) == float_bits(seen):  # so it was replaced
+        break
+    seen = found
+```
+On the CPU the active lanes take turns and blocks run on several threads, so a kernel must not wait for what another thread has yet to do.
+**Floats are added in the order of arrival**, which is the exception from "same bits"; and on a GPU `atomic_add` of f32 elements in device memory takes
+subnormals for zero (PTX ISA, "atom").
+""",
+    "Time": "For measuring and waiting. A kernel that uses them cannot be compiled for the CPU; the error shows the call.\n",
+    "Block": """Written in the language (`kdsl.collectives`), for every block of up to 1024 threads, the last warp full or not. All threads of the block
+call them together, as for `sync_threads()`, and none may have returned before. They take every number type. The order of combination is fixed,
+so every target gives the same bits.
+""",
+}
+
+_PLACES: Final = ("thread_", "row_", "block_", "tile_", "is_first_")
+_Test = Callable[[Intrinsic], bool]
+_GROUPS: Final[tuple[tuple[str, _Test], ...]] = (
+    ("Where the thread stands", lambda r: isinstance(r.lowering, ToSpecial) or (isinstance(r.lowering, ToFrontend) and r.name.startswith(_PLACES))),
+    ("Arrays, loops, compile time", lambda r: isinstance(r.lowering, ToFrontend)),
+    ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence)),
+    ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange)),
+    ("Atomic operations", lambda r: isinstance(r.lowering, ToAtomic)),
+    ("Time", lambda r: isinstance(r.lowering, ToClock | ToSleep)),
+    ("Bits", lambda r: isinstance(r.lowering, ToBitcast) or ": I" in r.signature),
+    ("Arithmetic", lambda r: True),
+)  # fmt: skip
+
+
+def intrinsics_page() -> str:
+    """The whole page, in Markdown."""
+    rest = list(INTRINSICS.values())
+    parts = [_INTRODUCTION]
+    for title, belongs in _GROUPS:
+        rows = [row for row in rest if belongs(row)]
+        rest = [row for row in rest if row not in rows]
+        parts.append(f"## {title}\n{_note(title)}{_table(title, rows)}")
+    parts.append(f"## Block\n{_note('Block')}{_block_functions()}")
+    return "\n".join(parts)
+
+
+def _note(title: str) -> str:
+    return f"{_NOTES[title]}\n" if title in _NOTES else ""
+
+
+def _table(title: str, rows: Iterable[Intrinsic]) -> str:
+    atomic = title == "Atomic operations"
+    lines = ["| | " + ("elements | " if atomic else "") + "meaning | section | |", "|---|" + ("---|" if atomic else "") + "---|---|---|"]
+    for row in rows:
+        types = f"{', '.join(row.lowering.types)} | " if isinstance(row.lowering, ToAtomic) else ""
+        lines.append(f"| `{row.name}{row.signature}` | {types}{_cell(row.doc)} | {row.isa} | {_remarks(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _remarks(row: Intrinsic) -> str:
+    remarks = [] if "cpu" in row.targets else ["GPU only"]
+    if row.least_ptx > (6, 0):
+        remarks.append(f"PTX {row.least_ptx[0]}.{row.least_ptx[1]}")
+    if row.least_capability > 70:
+        remarks.append(f"compute capability {row.least_capability // 10}.{row.least_capability % 10}")
+    if row.memory != "none":
+        remarks.append(f"memory: {row.memory}")
+    return ", ".join(remarks)
+
+
+def _block_functions() -> str:
+    lines = ["| | meaning |", "|---|---|"]
+    for name in collectives.__all__:
+        lines.append(f"| `{name}(value: T) -> T` | {_cell(' '.join((getattr(collectives, name).__doc__ or '').split()))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(intrinsics_page(), end="")

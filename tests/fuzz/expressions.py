@@ -1,0 +1,413 @@
+"""Expressions of the language as typed Python code: the reference interpreter's half without statements.
+
+Each operator does what `docs/language.md` says; evaluation order, short circuits and chains are Python's own. Statements stand in `interpret.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
+from tests.fuzz.values import (
+    Choice,
+    IllTyped,
+    Literal,
+    Memory,
+    Nothing,
+    Number,
+    Tuple,
+    Typed,
+    Value,
+    alone,
+    coerce,
+    converted,
+    firm,
+    is_loose,
+    join,
+    number,
+)
+
+_SYMBOLS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+_FOLD: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
+    "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor, "min": min, "max": max,
+}  # fmt: skip
+_ON_INTEGERS: Final = {"//": "_floor_divide_integers", "%": "_modulo_integers", "<<": "_shift_left", ">>": "_shift_right"}
+_ON_FLOATS: Final = {"//": "_floor_divide", "%": "_modulo"}
+_PLACES: Final = {
+    "thread_index": ("i64", "_T.index"),
+    "block_index": ("i64", "_T.block_rank"),
+    "row_index": ("i64", "_T.row"),
+    "lane_index": ("i64", "_T.rank % 32"),
+    "warp_index": ("i64", "_T.rank // 32"),
+    "is_first_lane": ("bool", "_T.rank % 32 == 0"),
+    "is_first_thread": ("bool", "_T.rank == 0"),
+}
+_BITS: Final = {"float_bits": ("f32", "i32"), "bits_float": ("i32", "f32"), "double_bits": ("f64", "i64"), "bits_double": ("i64", "f64")}
+_EXCHANGES: Final = (
+    "warp_sum",
+    "warp_max",
+    "warp_min",
+    "shuffle",
+    "shuffle_xor",
+    "shuffle_up",
+    "shuffle_down",
+    "warp_any",
+    "warp_all",
+    "warp_ballot",
+)
+
+
+def wrapped(to: str, code: str) -> str:
+    """Code that wraps an integer."""
+    mask = (1 << BITS[to]) - 1
+    if to[0] == "u":
+        return f"(({code}) & {mask})"
+    half = 1 << (BITS[to] - 1)
+    return f"(((({code}) + {half}) & {mask}) - {half})"
+
+
+def _rounded(to: str, code: str) -> str:
+    return f"({code})" if to == "f64" else f"_rounded({to!r}, {code})"
+
+
+class Expressions:
+    """Translates expressions of one function. Names and calls come from the translator of the function (`interpret.Body`)."""
+
+    contract: bool
+    """Whether products fuse with sums."""
+
+    def name(self, node: ast.Name) -> Value:
+        """The value of a name."""
+        raise NotImplementedError
+
+    def call_function(self, name: str, arguments: list[Value]) -> Value:
+        """A call of a `@function`."""
+        raise NotImplementedError
+
+    def is_function(self, name: str) -> bool:
+        """Whether the name is that of a `@function`."""
+        raise NotImplementedError
+
+    def suspend(self) -> None:
+        """Note that threads wait for one another here."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------------------ dispatch
+
+    def value(self, node: ast.expr) -> Value:
+        """The value of an expression."""
+        match node:
+            case ast.Constant():
+                if isinstance(node.value, bool | int | float):
+                    return Literal(node.value)
+            case ast.Name():
+                return self.name(node)
+            case ast.Tuple():
+                return Tuple(tuple(self.value(item) for item in node.elts))
+            case ast.BinOp():
+                return self.binary_node(node)
+            case ast.UnaryOp():
+                return self.unary(node)
+            case ast.BoolOp():
+                word = " and " if isinstance(node.op, ast.And) else " or "
+                return Typed("bool", f"({word.join(self.truth(item) for item in node.values)})")
+            case ast.Compare():
+                return self.compare(node)
+            case ast.IfExp():
+                return self.conditional(node)
+            case ast.Subscript():
+                return self.element(node)
+            case ast.Attribute():
+                return self.attribute(node)
+            case ast.Call():
+                return self.call(node)
+        raise IllTyped(ast.dump(node))
+
+    def truth(self, node: ast.expr) -> str:
+        """Code for whether an expression counts as true: a number does, unless it is 0."""
+        value = number(self.value(node))
+        if isinstance(value, Literal):
+            return repr(bool(value.value))
+        return firm_number(value).code if alone(value) == "bool" else f"({firm_number(value).code} != 0)"
+
+    # ----------------------------------------------------------------------------------------------------------- operators
+
+    def binary_node(self, node: ast.BinOp) -> Number:
+        """`a + b` and its kin."""
+        symbol = _SYMBOLS[type(node.op)]
+        if symbol in "+-":
+            return self.sum(symbol, node.left, node.right)
+        return self.binary(symbol, number(self.value(node.left)), number(self.value(node.right)))
+
+    def sum(self, symbol: str, left: ast.expr | Number, right: ast.expr) -> Number:
+        """A sum or difference; with a product of floats as an operand it is one rounding. Of two such products only the left one can fuse."""
+        a_product = self._product(left) if isinstance(left, ast.expr) else None
+        b_product = self._product(right)
+        a = self.binary("*", *a_product) if a_product else number(self.value(left)) if isinstance(left, ast.expr) else left
+        b = self.binary("*", *b_product) if b_product else number(self.value(right))
+        chosen, other, product, sign = a_product, b, a, "left"
+        if not (chosen and alone(product) in FLOATS):
+            chosen, other, product, sign = b_product, a, b, "right"
+        if not self.contract or chosen is None or alone(product) not in FLOATS or isinstance(product, Literal):
+            return self.binary(symbol, a, b)
+        of = join(product, other)
+        if alone(product) != of and not is_loose(product):
+            return self.binary(symbol, a, b)  # the product is rounded to its narrower type first
+        x, y, z = coerce(chosen[0], of), coerce(chosen[1], of), coerce(other, of)
+        if symbol == "-":
+            x, z = (x, f"-{z}") if sign == "left" else (f"-{x}", z)
+        return Typed(of, f"_fused({of!r}, {x}, {y}, {z})")
+
+    def _product(self, node: ast.expr) -> tuple[Number, Number] | None:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            return number(self.value(node.left)), number(self.value(node.right))
+        return None
+
+    def binary(self, symbol: str, a: Number, b: Number) -> Number:
+        """A binary operator, `min` or `max`."""
+        if isinstance(a, Literal) and isinstance(b, Literal):
+            return _fold(symbol, a.value, b.value)
+        if symbol == "**":
+            return _power(a, b)
+        of = join(a, b)
+        x, y = coerce(a, of), coerce(b, of)
+        if of == "bool":
+            if symbol not in "&|^":
+                raise IllTyped(f"{symbol} of bool")
+            return Typed(of, f"({x} {symbol} {y})")
+        if of in INTEGERS:
+            if symbol in "+-*":
+                return Typed(of, wrapped(of, f"{x} {symbol} {y}"))
+            if symbol in "&|^":
+                return Typed(of, f"({x} {symbol} {y})")
+            if symbol in ("min", "max"):
+                return Typed(of, f"{symbol}({x}, {y})")
+            return Typed(of, f"{_ON_INTEGERS[symbol]}({of!r}, {x}, {y})")
+        if symbol in "+-*":
+            return Typed(of, _rounded(of, f"{x} {symbol} {y}"))
+        if symbol == "/":
+            return Typed(of, _rounded(of, f"_divide({x}, {y})"))
+        if symbol in ("min", "max"):
+            return Typed(of, f"_extreme({symbol!r}, {x}, {y})")
+        return Typed(of, f"{_ON_FLOATS[symbol]}({of!r}, {x}, {y})")
+
+    def unary(self, node: ast.UnaryOp) -> Number:
+        """`-x`, `+x`, `~x`, `not x`."""
+        if isinstance(node.op, ast.Not):
+            return Typed("bool", f"(not {self.truth(node.operand)})")
+        x = number(self.value(node.operand))
+        if isinstance(x, Literal) and not isinstance(x.value, bool):
+            return Literal(-x.value if isinstance(node.op, ast.USub) else ~int(x.value) if isinstance(node.op, ast.Invert) else x.value)
+        x = firm_number(x)
+        if x.type == "bool" or (isinstance(node.op, ast.Invert) and x.type in FLOATS):
+            raise IllTyped(f"a sign before a {x.type}")
+        if isinstance(node.op, ast.UAdd):
+            return x
+        if isinstance(node.op, ast.Invert):
+            return Typed(x.type, wrapped(x.type, f"~{x.code}"))
+        return Typed(x.type, f"(-{x.code})" if x.type in FLOATS else wrapped(x.type, f"-{x.code}"))
+
+    def compare(self, node: ast.Compare) -> Typed:
+        """A chain of comparisons, which is Python's own chain; only literals need the type of their neighbour."""
+        values: list[Value] = [self.value(node.left)]
+        parts = []
+        for position, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = self.value(right_node)
+            if isinstance(op, ast.In | ast.NotIn):
+                if len(node.ops) > 1 or not isinstance(right, Memory):
+                    raise IllTyped("`in` stands alone, before an array")
+                inside = f"(0 <= {coerce(values[0], 'i64')} < len({right.code}.cells))"
+                return Typed("bool", inside if isinstance(op, ast.In) else f"(not {inside})")
+            left = number(values[-1])
+            of = join(left, number(right))
+            if isinstance(left, Literal) and isinstance(right, Literal) and of != "bool":
+                of = "f64" if "f32" in (alone(left), alone(right)) else "i64"
+            if position and is_loose(left):  # a literal has another type on each side
+                parts += ["and", coerce(left, of)]
+            parts += [coerce(left, of)] if not position else []
+            parts += [_SYMBOLS[type(op)], coerce(right, of)]
+            values.append(right)
+        return Typed("bool", f"({' '.join(parts)})")
+
+    def conditional(self, node: ast.IfExp) -> Value:
+        """Evaluates only the side that it takes."""
+        condition = self.truth(node.test)
+        then, orelse = self.value(node.body), self.value(node.orelse)
+        if isinstance(then, Tuple) and isinstance(orelse, Tuple):
+            first, second = firm(then), firm(orelse)
+            return _as_tuple(_types(first), f"({tuple_code(first)} if {condition} else {tuple_code(second)})")
+        a, b = number(then), number(orelse)
+        if not isinstance(a, Typed) and not isinstance(b, Typed):
+            return Choice(condition, a, b)
+        of = join(a, b)
+        return Typed(of, f"({coerce(a, of)} if {condition} else {coerce(b, of)})")
+
+    # -------------------------------------------------------------------------------------------------------------- memory
+
+    def place(self, memory: Memory, node: ast.expr) -> str:
+        """Code of an index."""
+        index = self.value(node)
+        if isinstance(index, Tuple):
+            return f"({', '.join(coerce(item, 'i64') for item in index.items)},)"
+        return coerce(index, "i64")
+
+    def element(self, node: ast.Subscript) -> Value:
+        """`a[i]` of an array, or `t[0]` of a tuple."""
+        base = self.value(node.value)
+        if isinstance(base, Tuple):
+            position = self.value(node.slice)
+            if not isinstance(position, Literal):
+                raise IllTyped("a tuple is indexed by a literal")
+            chosen = base.items[int(position.value)]
+            return Typed(number_type(chosen), f"{base.code}[{int(position.value)}]") if base.code else chosen
+        if not isinstance(base, Memory):
+            raise IllTyped("no elements")
+        return Typed(base.type, f"{base.code}.load({self.place(base, node.slice)}, {node.lineno}, _T)")
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        """`thread_idx.x`, `block_dim.y`, and fields of structs."""
+        if not isinstance(node.value, ast.Name):
+            raise IllTyped("an attribute of an expression")
+        owner = node.value.id
+        if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
+            return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
+        return self.name(ast.Name(f"{owner}.{node.attr}", ast.Load()))
+
+    # --------------------------------------------------------------------------------------------------------------- calls
+
+    def call(self, node: ast.Call) -> Value:
+        """Conversions, built-in functions, intrinsics, `@function`s."""
+        if not isinstance(node.func, ast.Name):
+            raise IllTyped("a call of an expression")
+        name = node.func.id
+        if name in BITS:
+            if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+                return Typed(name, {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[node.args[0].value])
+            if name == "bool":
+                return Typed("bool", self.truth(node.args[0]))
+            return converted(self.value(node.args[0]), name)
+        if name in _PLACES:
+            of, code = _PLACES[name]
+            return Typed(of, f"({code})")
+        if name == "len":
+            memory = self.value(node.args[0])
+            if not isinstance(memory, Memory):
+                raise IllTyped("len() of no array")
+            return Literal(memory.shape[0]) if memory.shape else Typed("i64", f"len({memory.code}.cells)")
+        if self.is_function(name):
+            return self.call_function(name, [self.value(argument) for argument in node.args])
+        return self.intrinsic(name, [number(self.value(argument)) for argument in node.args], node)
+
+    def intrinsic(self, name: str, arguments: list[Number], node: ast.Call) -> Value:
+        """What kdsl provides."""
+        if name in ("min", "max"):
+            result = arguments[0]
+            for following in arguments[1:]:
+                result = self.binary(name, result, following)
+            return result
+        if name == "abs":
+            if isinstance(arguments[0], Literal):
+                return Literal(abs(arguments[0].value))
+            x = firm_number(arguments[0])
+            return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
+        if name in _EXCHANGES:
+            return self.exchange(name, arguments, node)
+        if name in _BITS:
+            takes, gives = _BITS[name]
+            return Typed(gives, f"_bits({takes!r}, {gives!r}, {coerce(arguments[0], takes)})")
+        of = alone(arguments[0]) if len(arguments) == 1 else ""
+        for following in arguments[1:]:
+            of = of if of in FLOATS and is_loose(following) else join(arguments[0] if not of else Typed(of, ""), following)
+        if of not in FLOATS:
+            of = "f32"
+        codes = [coerce(argument, of) for argument in arguments]
+        match name:
+            case "fma":
+                return Typed(of, f"_fused({of!r}, {', '.join(codes)})")
+            case "fmin" | "fmax":
+                return Typed(of, f"_extreme({name!r}, {', '.join(codes)})")
+            case "sqrt":
+                return Typed(of, f"_square_root({of!r}, {codes[0]})")
+            case "floor" | "ceil" | "trunc" | "rint":
+                return Typed(of, f"_integral({name!r}, {codes[0]})")
+        raise IllTyped(name)
+
+    def exchange(self, name: str, arguments: list[Number], node: ast.Call) -> Typed:
+        """A value from several lanes: the thread waits until all lanes of its warp that take part have come."""
+        self.suspend()
+        if name in ("warp_any", "warp_all", "warp_ballot"):
+            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0))")
+        value = firm_number(arguments[0])
+        amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
+        return Typed(value.type, f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}))")
+
+
+def firm_number(value: Number) -> Typed:
+    """A number with the type that it has alone."""
+    result = firm(value)
+    assert isinstance(result, Typed)
+    return result
+
+
+def number_type(value: Value) -> str:
+    """The type of an item."""
+    return alone(number(value))
+
+
+def _types(value: Value) -> list[str]:
+    if not isinstance(value, Tuple):
+        raise IllTyped("a tuple is wanted")
+    return [number_type(item) for item in value.items]
+
+
+def _as_tuple(types: list[str], code: str) -> Tuple:
+    """A tuple that is the value of some code."""
+    return Tuple(tuple(Typed(of, "") for of in types), code)
+
+
+def tuple_code(value: Value) -> str:
+    """Code of a tuple."""
+    if not isinstance(value, Tuple):
+        raise IllTyped("a tuple is wanted")
+    return value.code or f"({', '.join(coerce(item, number_type(item)) for item in value.items)},)"
+
+
+def _fold(symbol: str, a: Any, b: Any) -> Literal:
+    """Two literals: as Python computes it."""
+    if isinstance(a, bool) and isinstance(b, bool) and symbol in "&|^":
+        return Literal(_FOLD[symbol](a, b))
+    if isinstance(a, bool) or isinstance(b, bool) or (symbol == "/" and isinstance(a, int) and isinstance(b, int)):
+        raise IllTyped(f"{symbol} of literals")
+    if symbol == "**" and not (isinstance(a, int) and isinstance(b, int)):
+        return Literal(math.pow(a, b))
+    if symbol in ("min", "max") and isinstance(a, float) != isinstance(b, float):
+        a, b = float(a), float(b)
+    try:
+        return Literal(_FOLD[symbol](a, b))
+    except ArithmeticError as error:
+        raise IllTyped(str(error)) from None
+
+
+def _power(a: Number, b: Number) -> Typed:
+    base = firm_number(a)
+    if base.type in INTEGERS:
+        if isinstance(b, Literal):
+            return Typed(base.type, f"_power_integers({base.type!r}, {base.code}, {int(b.value)})")
+        exponent = firm_number(b)
+        if exponent.type not in INTEGERS:
+            raise IllTyped("a power")
+        return Typed(base.type, f"_power_integers({base.type!r}, {base.code}, {exponent.code})")
+    if not isinstance(b, Literal) or float(b.value) != int(b.value) or abs(b.value) > 16:
+        raise IllTyped("a power")
+    return Typed(base.type, f"_power({base.type!r}, {base.code}, {int(b.value)})")
+
+
+__all__ = ["Expressions", "Nothing", "tuple_code"]

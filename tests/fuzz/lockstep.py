@@ -1,0 +1,122 @@
+"""The threads of a block: one after the other, or in lockstep between barriers, with exchange between the lanes of a warp.
+
+What an exchange yields is written from the table of intrinsics in the documentation; lanes that have returned, or were never there, take no part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+from tests.fuzz.arithmetic import FLOATS, extreme, rounded, wrap
+
+Triple = tuple[int, int, int]
+Steps = Generator[Any, Any, None]
+
+
+class Thread:
+    """Where a thread stands, and what it shares with its block."""
+
+    def __init__(
+        self, block: Triple, number: int, grid: Triple, size: Triple, rank: int, shared: dict[int, Any], failures: list[Any]
+    ) -> None:
+        x, y, _ = size
+        threads = size[0] * size[1] * size[2]
+        self.thread_idx = (rank % x, rank // x % y, rank // x // y)
+        self.block_idx = block
+        self.block_dim = size
+        self.grid_dim = grid
+        self.rank = rank
+        self.block_rank = number
+        self.index = number * threads + rank
+        self.row = number * -(-threads // 32) + rank // 32
+        self.shared = shared
+        self.failures = failures
+
+    def fail(self, line: int, index: int, extent: int) -> None:
+        """Note an access outside."""
+        self.failures.append((line, index, extent, self.block_idx, self.thread_idx))
+
+    def check(self, holds: bool, line: int) -> None:
+        """Note an assertion that does not hold."""
+        if not holds:
+            self.failures.append((line, 0, 0, self.block_idx, self.thread_idx))
+
+
+def run_block(
+    kernel: Callable[[Thread], Steps | None], suspends: bool, block: Triple, number: int, grid: Triple, size: Triple, failures: list[Any]
+) -> None:
+    """Run the threads of one block."""
+    shared: dict[int, Any] = {}
+    threads = [Thread(block, number, grid, size, rank, shared, failures) for rank in range(size[0] * size[1] * size[2])]
+    if not suspends:
+        for thread in threads:
+            kernel(thread)
+        return
+    running: list[tuple[int, Steps]] = []
+    for thread in threads:
+        steps = kernel(thread)
+        assert steps is not None
+        running.append((thread.rank, steps))
+    waiting: dict[int, tuple[Any, Steps]] = {}
+    replies: dict[int, Any] = {}
+    while running or waiting:
+        for rank, steps in running:
+            with contextlib.suppress(StopIteration):
+                waiting[rank] = (steps.send(replies.pop(rank, None)), steps)
+        running = []
+        for first in range(0, len(threads), 32):
+            lanes = {rank - first: waiting[rank][0] for rank in range(first, first + 32) if rank in waiting}
+            if not lanes or None in lanes.values():
+                assert all(request is None for request in lanes.values()), "some lanes wait at a barrier, others at an exchange"
+                continue
+            for lane, result in exchange(lanes).items():
+                replies[first + lane] = result
+                running.append((first + lane, waiting.pop(first + lane)[1]))
+        if not running and waiting:
+            running = [(rank, steps) for rank, (_, steps) in waiting.items()]
+            waiting = {}
+
+
+def exchange(lanes: dict[int, tuple[str, str, Any, int]]) -> dict[int, Any]:
+    """What each lane gets."""
+    name, of = next(iter(lanes.values()))[:2]
+    assert all(request[:2] == (name, of) for request in lanes.values()), "lanes wait at different exchanges"
+    values = {lane: request[2] for lane, request in lanes.items()}
+    if name in ("warp_any", "warp_all", "warp_ballot"):
+        ballot = sum(1 << lane for lane, holds in values.items() if holds)
+        result = {"warp_any": ballot != 0, "warp_all": all(values.values()), "warp_ballot": ballot}[name]
+        return dict.fromkeys(lanes, result)
+    if name.startswith("warp_"):
+        return dict.fromkeys(lanes, _reduced(name.removeprefix("warp_"), of, values))
+    results = {}
+    for lane, request in lanes.items():
+        amount = request[3] % 32
+        source = {"shuffle": amount, "shuffle_xor": lane ^ amount, "shuffle_up": lane - amount, "shuffle_down": lane + amount}[name]
+        results[lane] = values.get(source, values[lane])
+    return results
+
+
+def _reduced(mode: str, of: str, values: dict[int, Any]) -> Any:
+    """Combined with xor 16, 8, 4, 2, 1; what is not there is left out. All lanes come to the same."""
+    width = 32
+    while width > 1:
+        width //= 2
+        values = {
+            lane: _combined(mode, of, values[lane], values[lane + width])
+            if lane in values and lane + width in values
+            else values[lane if lane in values else lane + width]
+            for lane in range(width)
+            if lane in values or lane + width in values
+        }
+    return values[0]
+
+
+def _combined(mode: str, of: str, a: Any, b: Any) -> Any:
+    if mode == "sum":
+        total = a + b
+        return rounded(of, total) if of in FLOATS else wrap(of, total)
+    if of in FLOATS:
+        return extreme(mode, a, b)
+    return min(a, b) if mode == "min" else max(a, b)

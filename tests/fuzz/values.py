@@ -1,0 +1,167 @@
+"""What an expression is to the reference interpreter: a literal, a choice of literals, a typed piece of Python, a tuple, an array.
+
+The rules for literals and for unasked conversions, as `docs/language.md` states them. What is not here: operators (`expressions.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tests.fuzz.arithmetic import FLOATS, INTEGERS, MAXIMUM, MINIMUM, convert, from_integer, holds, promote
+from tests.fuzz.arithmetic import rounded as nearest
+
+
+class IllTyped(Exception):
+    """The page says that this program is an error (or says nothing of it)."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number without a type."""
+
+    value: bool | int | float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A conditional expression of two literals: it takes its type where it is used."""
+
+    condition: str
+    then: Literal | Choice
+    orelse: Literal | Choice
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A number of a type: Python code that yields it."""
+
+    type: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """A tuple, item by item, or as `code` if it is the value of a call or name."""
+
+    items: tuple[Value, ...]
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An array: its element type, its name in the Python code, its extents if they are known."""
+
+    type: str
+    code: str
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """What a call without a result yields."""
+
+    code: str
+
+
+Number: TypeAlias = "Literal | Choice | Typed"
+Value: TypeAlias = "Number | Tuple | Memory | Nothing"
+
+
+def number(value: Value) -> Number:
+    """The value, which must be a number."""
+    if isinstance(value, Literal | Choice | Typed):
+        return value
+    raise IllTyped("a number is wanted")
+
+
+def is_loose(value: Number) -> bool:
+    """Whether the value has no type of its own. (True and False have one.)"""
+    return not isinstance(value, Typed) and alone(value) != "bool"
+
+
+def alone(value: Number) -> str:
+    """The type of the value, of a literal the one that it has alone."""
+    if isinstance(value, Typed):
+        return value.type
+    if isinstance(value, Choice):
+        sides = alone(value.then), alone(value.orelse)
+        return "f32" if "f32" in sides else sides[0]
+    return "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f32"
+
+
+def firm(value: Value) -> Typed | Tuple | Memory | Nothing:
+    """The value with the type that it has alone."""
+    if isinstance(value, Literal | Choice):
+        return Typed(alone(value), coerce(value, alone(value)))
+    if isinstance(value, Tuple) and not value.code:
+        return Tuple(tuple(firm(item) for item in value.items))
+    return value
+
+
+def text(value: bool | int | float) -> str:
+    """A number as Python code."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if value != value else "inf" if value > 0 else "(-inf)"
+    return f"({value!r})" if value < 0 or repr(value)[0] == "-" else repr(value)
+
+
+def coerce(value: Value, to: str) -> str:
+    """Python code of the value as a `to`, by the conversions that happen unasked."""
+    value = number(value)
+    if isinstance(value, Choice):
+        return f"({coerce(value.then, to)} if {value.condition} else {coerce(value.orelse, to)})"
+    if isinstance(value, Typed):
+        if value.type == to:
+            return value.code
+        if not holds(value.type, to):
+            raise IllTyped(f"{value.type} does not become {to} by itself")
+        return f"float({value.code})" if to in FLOATS and value.type in INTEGERS else value.code
+    literal = value.value
+    if isinstance(literal, bool) or to == "bool":
+        if isinstance(literal, bool) and to == "bool":
+            return repr(literal)
+        raise IllTyped(f"{literal} is no {to}")
+    if to in INTEGERS:
+        if isinstance(literal, int) and MINIMUM[to] <= literal <= MAXIMUM[to]:
+            return text(literal)
+        raise IllTyped(f"{literal} does not fit {to}")
+    near = from_integer(to, literal) if isinstance(literal, int) else nearest(to, literal)
+    if isinstance(literal, int) and near != literal:
+        raise IllTyped(f"no {to} is {literal}")
+    if math.isinf(near) and not math.isinf(literal):
+        raise IllTyped(f"{literal} is too large for {to}")
+    return text(near)
+
+
+def converted(value: Value, to: str) -> Typed:
+    """What `to(value)` is."""
+    value = number(value)
+    if isinstance(value, Choice):
+        return Typed(to, f"({converted(value.then, to).code} if {value.condition} else {converted(value.orelse, to).code})")
+    if isinstance(value, Literal):
+        if isinstance(value.value, int) and not isinstance(value.value, bool) and to in INTEGERS:
+            return Typed(to, coerce(value, to))
+        of = "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f64"
+        return Typed(to, text(convert(to, of, value.value)))
+    if value.type == to:
+        return value
+    return Typed(to, f"_convert({to!r}, {value.type!r}, {value.code})")
+
+
+def join(a: Number, b: Number) -> str:
+    """The type in which two numbers meet."""
+    if is_loose(a) and is_loose(b):
+        return "f32" if "f32" in (alone(a), alone(b)) else "i64"
+    if is_loose(a) or is_loose(b):
+        loose, fixed = (a, b) if is_loose(a) else (b, a)
+        assert not is_loose(fixed)
+        of = alone(fixed)
+        if of == "bool" or (alone(loose) == "f32" and of in INTEGERS):
+            raise IllTyped(f"a literal beside a {of}")
+        return of
+    common = promote(alone(a), alone(b))
+    if common is None:
+        raise IllTyped(f"{alone(a)} with {alone(b)}")
+    return common
