@@ -1,7 +1,7 @@
 """How exact the mathematics library is: every one-argument f32 function over all 2**32 arguments on the CPU, against NumPy in float64.
 
 python benchmarks/mathematics_sweep.py [--function NAME ...] [--state FILE] [--threads N]     sweep all floats
-python benchmarks/mathematics_sweep.py --doubles N [--function NAME ...]                      about N arguments of every f64 function, against longdouble
+python benchmarks/mathematics_sweep.py --random N [--function NAME ...]                       about N arguments of what cannot be swept: f64, and two arguments
 python benchmarks/mathematics_sweep.py --gpu-compare N [--function NAME ...]                  the bits of N random arguments per function, CPU against GPU
 
 The sweep prints a line per function: the largest error in units of the last place, and its argument. Values that must be exact (infinities, NaN, the sign of
@@ -119,22 +119,20 @@ def sweep(name: str, path: Path, state: dict[str, Any]) -> float:
     return float(entry["error"])
 
 
-def doubles(name: str, count: int) -> float:
-    """Random arguments of one f64 function; the largest error."""
-    worst, where, seen = 0.0, (), 0
-    seed = 0
+def at_random(name: str, of: str, count: int) -> float:
+    """Random arguments of one function, special values and hard cases among them, against float64 or longdouble; the largest error."""
+    worst, where, seen, seed = 0.0, "", 0, 0
     while seen < count:
         seed += 1
         operands: Sequence[Any] = (
-            [reference.arguments("f64", 20_000, seed)] if name in reference.ONE else reference.pairs(name, "f64", 5_000, seed)
+            [reference.arguments(of, 20_000, seed)] if name in reference.ONE else reference.pairs(name, of, 5_000, seed)
         )
-        result = reference.run(kdsl.device("cpu"), name, operands)
-        distance = reference.ulps(result, reference.expected(name, operands))
+        distance = reference.ulps(reference.run(kdsl.device("cpu"), name, operands), reference.expected(name, operands))
         i = int(np.argmax(distance))
         if distance[i] > worst:
-            worst, where = float(distance[i]), tuple(float(operand[i]) for operand in operands)
-        seen += result.size
-    print(f"{name:6} f64  {worst:.4f} ulp at {', '.join(map(repr, where))}, {seen} arguments", flush=True)
+            worst, where = float(distance[i]), ", ".join(str(operand[i]) for operand in operands)
+        seen += distance.size
+    print(f"{name:6} {of}  {worst:.4f} ulp{f' at {where}' if where else ''}, {seen} random arguments", flush=True)
     return worst
 
 
@@ -166,14 +164,21 @@ def main() -> int:
     parser.add_argument("--function", nargs="+", choices=names, default=None, metavar="NAME", help="only these")
     parser.add_argument("--state", type=Path, default=Path("mathematics-sweep.json"), help="what is done (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU target (default: 1)")
-    parser.add_argument("--doubles", type=int, metavar="N", help="about N arguments of each f64 function instead")
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="about N random arguments of each f64 function, and of two arguments, instead"
+    )
     parser.add_argument("--gpu-compare", type=int, metavar="N", help="compare N random arguments per function between CPU and GPU instead")
     options = parser.parse_args()
     kdsl.set_threads(options.threads)
     if options.gpu_compare is not None:
+        try:
+            kdsl.device("cuda:0")
+        except kdsl.DeviceError as error:
+            parser.error(str(error))
         return 1 if sum(gpu_compare(name, of, options.gpu_compare) for name in options.function or names for of in reference.FLOATS) else 0
-    if options.doubles is not None:
-        return 1 if max(doubles(name, options.doubles) for name in options.function or names) > LIMIT else 0
+    if options.random is not None:
+        chosen = [(name, of) for name in options.function or names for of in reference.FLOATS if of == "f64" or name in reference.TWO]
+        return 1 if max(at_random(name, of, options.random) for name, of in chosen) > LIMIT else 0
     state = json.loads(options.state.read_text(encoding="ascii")) if options.state.exists() else {}
     one = [name for name in options.function or names if name in reference.ONE]
     if not one:

@@ -16,12 +16,17 @@ from kdsl.frontend.source import Source, parse
 from kdsl.ir.nodes import Location
 from kdsl.lang.declaration import Declaration, Parameter, ParameterType, StructType
 from kdsl.lang.geometry import DEFAULT_BLOCK, Elements, Geometry, Grid, Rows, Sweep, Tiles
+from kdsl.lang.numbers import host_number
 from kdsl.lang.types import BOOL, DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 
 _MOST_THREADS: Final = 1024
 _MOST_ALONG: Final = (1024, 1024, 64)
 """Limits of a block, the same for every compute capability (CUDA programming guide, technical specifications)."""
+
+
+_MOST_BLOCKS: Final = 2**31 - 1
+"""Blocks along x (same place); the grid is one-dimensional."""
 
 
 def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None, requires: Any = (), contract: bool = True) -> Declaration:
@@ -91,6 +96,13 @@ def _default(name: str, default: Any, of: ParameterType, place: Location) -> obj
         raise KernelError(f"`{name}` cannot have a default", place, "numbers can; arrays and structs are given at each launch")
     if not is_number(default):
         raise KernelError(f"the default of `{name}` is no number", place, "give it a number, or none")
+    if isinstance(of, DType):
+        try:
+            host_number(of, default)
+        except (TypeError, OverflowError) as error:
+            raise KernelError(
+                f"the default of `{name}` does not fit its type: {error}", place, f"give it a number that {of} holds"
+            ) from None
     return default
 
 
@@ -130,14 +142,26 @@ def _geometry(source: Source, grid: Any, parameters: dict[str, Parameter]) -> Ge
             )
         return grid
     if isinstance(grid, Rows | Sweep | Tiles):
-        numbers = {"blocks": grid.blocks} if isinstance(grid, Sweep) else dict(enumerate(grid.tile)) if isinstance(grid, Tiles) else {}
-        for number in numbers.values():
-            if not _is_whole(number) or number < 1:
+        fixed: tuple[Any, ...] = ()
+        sizes: tuple[Any, ...] = ()
+        if isinstance(grid, Sweep):
+            fixed = (grid.blocks,)
+        elif isinstance(grid, Rows):
+            sizes = (grid.rows,)
+        else:
+            if not isinstance(grid.tile, tuple | list) or len(grid.tile) != 2:
+                raise KernelError(f"grid={grid!r}: {grid.tile!r} is no tile", place, "write tile=(rows, columns)")
+            fixed, sizes = tuple(grid.tile), (grid.rows, grid.columns, grid.batch)
+        for number in fixed:
+            if not _is_whole(number) or not 1 <= number <= _MOST_BLOCKS:
                 raise KernelError(
                     f"grid={grid!r}: {number!r} is no positive whole number",
                     place,
-                    "sizes of tiles and numbers of blocks are fixed and at least 1",
+                    f"sizes of tiles and numbers of blocks are fixed, at least 1 and at most {_MOST_BLOCKS}",
                 )
+        for size in sizes:
+            if not isinstance(size, str) and (not _is_whole(size) or size < 0):
+                raise KernelError(f"grid={grid!r}: {size!r} is no size", place, "write a whole number, or an expression in quotes")
         return grid
     if isinstance(grid, Grid):
         return grid

@@ -11,6 +11,7 @@ from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
 from kdsl.frontend.values import ArrayRef, Group, Literal, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
+from kdsl.lang.limits import LOCAL_BYTES, SHARED_BYTES, footprint
 from kdsl.lang.types import I64, DType
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
@@ -208,13 +209,26 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
         raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
     array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
     if space == "shared":
-        ctx.arrays.append(array)
+        _place(ctx, array, node)
         return ArrayRef(array)
     key = ctx.frame.fresh_key("array")
     if array.size > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
-        ctx.arrays.append(array)
+        _place(ctx, array, node)
         return ArrayRef(array, key=key)
     return ArrayRef(array, registers={}, key=key)
+
+
+def _place(ctx: Context, array: nodes.Array, node: ast.Call) -> None:
+    """Give an array memory, if there is so much."""
+    ctx.arrays.append(array)
+    most, whose = (SHARED_BYTES, "a block has") if array.space == "shared" else (LOCAL_BYTES, "a thread has")
+    used = sum(footprint(a.size, a.type.itemsize) for a in ctx.arrays if a.space == array.space)
+    if used > most:
+        raise ctx.error(
+            f"the {array.space} arrays of the kernel take {used} bytes up to this one",
+            node,
+            f"use smaller arrays or narrower elements: {whose} {most} bytes",
+        )
 
 
 def _extent(ctx: Context, value: Value, name: str, node: ast.Call) -> int:

@@ -15,99 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from kdsl.ir.places import Array as Array
+from kdsl.ir.places import Location as Location
+from kdsl.ir.places import Memory as Memory
+from kdsl.ir.places import ScalarParameter as ScalarParameter
+from kdsl.ir.places import Variable as Variable
+from kdsl.ir.places import View as View
 from kdsl.lang.types import DType
-
-# ---------------------------------------------------------------------------------------------------------------- places in the source
-
-
-@dataclass(frozen=True)
-class Location:
-    """A piece of source text, and the call that led to it if it lies in a `@function`."""
-
-    file: str
-    """File name as Python reports it."""
-    line: int
-    """First line, from 1."""
-    column: int
-    """First column, from 0, in characters."""
-    end_line: int
-    """Last line, from 1."""
-    end_column: int
-    """Column after the last character."""
-    function: str = ""
-    """Name of the Python function that it stands in."""
-    caller: Location | None = None
-    """Where that function is called, None in the kernel itself."""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column + 1}"
-
-
-# -------------------------------------------------------------------------------------------------------------- parameters and memory
-
-
-@dataclass(eq=False)
-class ScalarParameter:
-    """A number that the launch passes by value, or one field of a struct parameter."""
-
-    name: str
-    """Parameter name, with `.field` for a field of a struct."""
-    type: DType
-    """Its element type."""
-
-
-@dataclass(eq=False)
-class View:
-    """A one-dimensional array parameter in device memory: its first element and its length in elements travel with the launch."""
-
-    name: str
-    """Parameter name."""
-    type: DType
-    """Element type."""
-    kind: Literal["Slice", "DisjointSlice", "SliceMut"]
-    """What the kernel may do with it."""
-    written: bool = False
-    """Whether the kernel stores to it."""
-    read: bool = False
-    """Whether the kernel loads from it."""
-    witness: str | None = None
-    """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
-
-
-@dataclass(eq=False)
-class Array:
-    """A shared or local array of the kernel, row-major, of fixed shape. Elements start undefined."""
-
-    name: str
-    """Name for people."""
-    type: DType
-    """Element type."""
-    shape: tuple[int, ...]
-    """Elements along each dimension."""
-    space: Literal["shared", "local"]
-    """One per block, or one per thread."""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        total = 1
-        for extent in self.shape:
-            total *= extent
-        return total
-
-
-Memory: TypeAlias = View | Array
-
-
-@dataclass(eq=False)
-class Variable:
-    """A name that is assigned more than once. The frontend has proved that every read follows an assignment."""
-
-    name: str
-    """Name in the source."""
-    type: DType
-    """Its one type."""
-
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
 

@@ -163,7 +163,11 @@ class _Verifier:
         self.require(op.width == nodes.WARP_SIZE or lowering.kind == "shuffle", "only shuffles have segments", op)
         of = op.arguments[0].type
         if lowering.kind in ("vote", "match"):
-            self.require(op.type is (U32 if (lowering.kind, lowering.mode) in (("vote", "ballot"), ("match", "any")) else BOOL), "a vote has its type", op)
+            self.require(
+                op.type is (U32 if (lowering.kind, lowering.mode) in (("vote", "ballot"), ("match", "any")) else BOOL),
+                "a vote has its type",
+                op,
+            )
             self.require(lowering.kind == "match" or of is BOOL, "a vote is of bools", op)
             return
         self.same((op.type, of), op)

@@ -92,7 +92,7 @@ def atan2(y: Any, x: Any) -> Any:
 
 @function
 def arc(x: Any) -> Any:
-    """asin(y) as y, a small rest, for y = |x| up to 1/2 and y = sqrt((1 - |x|) / 2) above."""
+    """Whether |x| is above 1/2; y, which is |x| below and sqrt((1 - |x|) / 2) above; and a small rest with asin(y) = y + rest."""
     size = abs(x)
     large = size > 0.5
     z = fma(-0.5, size, 0.5) if large else x * x

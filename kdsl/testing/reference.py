@@ -42,13 +42,30 @@ C++. The instruction carries both as they are written.
 
 An operation on a type that is not in its row is an error when the kernel is compiled. No target has the smaller or larger of floats; a loop does it:
 ```python
-seen = atomic_load(y, 0)
-while x[i] > seen:
-    found = atomic_cas(y, 0, seen, x[i])
-    if float_bits(found) == float_bits(seen):  # so it was replaced
-        break
-    seen = found
+import numpy as np
+
+import kdsl
+from kdsl import Slice, SliceMut, atomic_cas, atomic_load, elements, f32, float_bits, kernel, thread_index
+
+
+@kernel(grid=elements("x"))
+def largest(x: Slice[f32], y: SliceMut[f32]) -> None:
+    i = thread_index()
+    if i in x:
+        seen = atomic_load(y, 0)
+        while x[i] > seen:
+            found = atomic_cas(y, 0, seen, x[i])
+            if float_bits(found) == float_bits(seen):  # so it was replaced
+                break
+            seen = found
+
+
+device = kdsl.device()
+y = device.array(np.zeros(1, np.float32))
+largest(device.array(np.arange(1000, dtype=np.float32)), y)
+assert y.numpy()[0] == 999
 ```
+
 On the CPU the active lanes take turns and blocks run on several threads, so a kernel must not wait for what another thread has yet to do.
 **Floats are added in the order of arrival**, which is the exception from "same bits"; and on a GPU `atomic_add` of f32 elements in device memory takes
 subnormals for zero (PTX ISA, "atom").

@@ -129,7 +129,8 @@ def run(options: Options, device: kdsl.Device, stop: Stop | None = None) -> Outc
     """
     begin = time.perf_counter()
     files = Files(options.out)
-    files.out.mkdir(parents=True, exist_ok=True)
+    if not options.resume:
+        files.out.mkdir(parents=True, exist_ok=True)  # so that a folder that cannot be written to shows before anything is computed
     checkpoints.recover(files.checkpoint)
     saved = checkpoints.load(files.checkpoint) if options.resume else None
     state = None if saved is None else RunState.from_json(saved.run, source=str(files.checkpoint / checkpoints.STATE))

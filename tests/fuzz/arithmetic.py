@@ -65,6 +65,8 @@ def rounded(to: str, value: float) -> float:
         return c_float(value).value  # C's conversion
     if value == 0 or not math.isfinite(value):
         return value
+    if abs(value) >= 2.0 ** _LIMIT[to]:
+        return math.copysign(math.inf, value)
     unit = max(math.frexp(value)[1] - MANTISSA[to], _LEAST[to])
     near = math.ldexp(float(round(math.ldexp(value, -unit))), unit)  # `round` goes to even, and scaling is exact
     return math.copysign(near if abs(near) < 2.0 ** _LIMIT[to] else math.inf, value)

@@ -38,7 +38,7 @@ class Generator(ExpressionWriter):
         self.lines: list[str] = []
         self.indent = 0
         self.numbers = 0
-        self.budget = self.rng.choice((1, 2, 3, 3, 4, 5, 6, 9))
+        self.budget = self.rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 9, 20))
         self.returns_allowed = False
 
     def emit(self, line: str) -> None:
@@ -227,6 +227,10 @@ class Generator(ExpressionWriter):
         """One statement."""
         rng = self.rng
         self.budget -= 1
+        if scope.convergent and scope.shared and scope.shared_readable and rng.random() < 0.3:
+            return self.phase(scope)
+        if scope.convergent and self.exchanges and rng.random() < 0.3:
+            return self.between_lanes(scope)
         kind = rng.randrange(24 if scope.depth < 3 and self.budget > 0 else 12)
         match kind:
             case 0 | 1:
@@ -255,6 +259,17 @@ class Generator(ExpressionWriter):
                 self.phase(scope)
             case _:
                 self.early_end(scope)
+        return None
+
+    def between_lanes(self, scope: Scope) -> None:
+        """An exchange, sometimes after some lanes have returned."""
+        quiet = scope.inner(convergent=False)
+        if self.rng.random() < 0.15:
+            self.emit(f"if {self.condition(quiet, 1)}:")
+            self.emit("    return")
+        of, name = self.type(), self.new("v")
+        self.emit(f"{name} = {self.exchange(scope, of, 2)}")
+        scope.variables[name] = of
 
     def new_variable(self, scope: Scope, of: str, depth: int) -> None:
         """A name and its first value."""

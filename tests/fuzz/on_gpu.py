@@ -11,6 +11,7 @@ import kdsl
 from kdsl.backend.nvptx import compile_module, entry_name
 from kdsl.runtime import cuda
 from kdsl.runtime.gpu import CudaDevice
+from kdsl.runtime.gpu_code import _load as load_module
 from tests.fuzz.check import Case, Difference, Expected
 from tests.fuzz.execute import Image, pack
 
@@ -33,7 +34,7 @@ def check_gpu(cases: list[tuple[int, Case]], device: str) -> list[tuple[int, str
 def _run(cases: list[tuple[int, Case]], device: CudaDevice, level: int) -> list[tuple[int, str]]:
     text = compile_module([case.built.kernel for _, case in cases], device.target, optimise=level)
     device.attach()
-    module = cuda.call("cuModuleLoadData", text.encode("ascii") + b"\0")
+    module = load_module(device, text, "the programs")
     runs: list[tuple[int, Case, Expected, Image, int]] = []
     size = 0
     for seed, case in cases:

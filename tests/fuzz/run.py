@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import collections
 import gc
+import json
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 
 from kdsl.frontend.errors import KernelError
 from tests.fuzz.check import Case, Difference, prepare
@@ -24,7 +25,9 @@ from tests.fuzz.shrink import shrink
 
 PER_SEED = 10**9
 _BATCH = 50
-"""Programs that a process takes at a time: kernels of one GPU module."""
+"""Kernels of one GPU module."""
+_PIECE = 500
+"""Programs of one process at most."""
 
 
 @dataclass
@@ -48,11 +51,13 @@ class Report:
         self.differences += other.differences
 
 
-def batch(first: int, count: int, device: str | None) -> Report:
+def batch(first: int, count: int, device: str | None, *, announce: bool = False) -> Report:
     """Run the programs made from `first` to `first + count - 1`."""
     report = Report()
     cases: list[tuple[int, Case]] = []
     for seed in range(first, first + count):
+        if announce:
+            print("seed", seed, flush=True)
         try:
             case = prepare(generate(seed), seed)
         except KernelError as error:
@@ -100,48 +105,63 @@ def expected_refusal(error: KernelError) -> str | None:
     return next((kind for words, kind in _REFUSALS.items() if words in first), None)
 
 
-def batches(first: int, programs: int) -> Iterator[tuple[int, int]]:
-    """Pieces of work."""
-    for start in range(first, first + programs, _BATCH):
-        yield start, min(_BATCH, first + programs - start)
+def worker(first: int, count: int, device: str | None, seconds: float) -> None:
+    """Run programs, and say on standard output what happens: a process of its own, because a mistake of the compiler can end it."""
+    start = time.monotonic()
+    size = _BATCH if device else _BATCH // 5
+    for begin in range(first, first + count, size):
+        if time.monotonic() - start > seconds:
+            return
+        report = batch(begin, min(size, first + count - begin), device, announce=True)
+        print("report", json.dumps(vars(report)), flush=True)
 
 
-def run(
-    programs: int, seed: int, *, device: str | None = None, processes: int = 1, seconds: float | None = None, quiet: bool = True
-) -> Report:
-    """Run so many programs of a seed, or as many as go into `seconds`."""
+def supervised(first: int, count: int, device: str | None, seconds: float) -> Report:
+    """`worker` in a process of its own. If that ends, the program that it was at differs, and the next one is begun."""
+    total = Report()
+    end = time.monotonic() + seconds
+    while count > 0 and time.monotonic() < end:
+        arguments = ["--worker", str(first), str(count), device or "", str(end - time.monotonic())]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+        last = first
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.run", *arguments], stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                word, _, rest = line.partition(" ")
+                if word == "seed":
+                    last = int(rest)
+                elif word == "report":
+                    part = json.loads(rest)
+                    found = [(seed, what) for seed, what in part["differences"]]
+                    total.add(Report(part["programs"], collections.Counter(part["refused"]), part["on_device"], found))
+        if process.returncode == 0:
+            break
+        total.differences.append((last, f"the process ended with status {process.returncode}"))
+        count -= last + 1 - first
+        first = last + 1
+    return total
+
+
+def run(programs: int, seed: int, *, device: str | None = None, processes: int = 1, seconds: float = 1e9, quiet: bool = True) -> Report:
+    """Run so many programs of a seed, or as many as are begun within `seconds`."""
     total, start = Report(), time.monotonic()
-    shown = start
-    work = batches(seed * PER_SEED, programs)
-
-    def account(part: Report) -> None:
-        nonlocal shown
-        total.add(part)
-        for place, what in part.differences:
-            print(f"seed {place}: {what}", file=sys.stderr, flush=True)
-        if not quiet and time.monotonic() - shown > 10:
-            shown = time.monotonic()
-            rate = total.programs / (shown - start)
-            print(f"{total.programs} programs, {len(total.differences)} differences, {rate:.1f}/s", file=sys.stderr, flush=True)
-
-    if processes == 1:
-        for first, count in work:
-            account(batch(first, count, device))
-            if seconds is not None and time.monotonic() - start > seconds:
-                break
-        return total
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=40) as pool:
+    first = seed * PER_SEED
+    with ThreadPoolExecutor(processes) as pool:
         pending = set()
-        for first, count in work:
-            pending.add(pool.submit(batch, first, count, device))
-            if len(pending) > 2 * processes:
-                done = next(iter(pending))
-                account(done.result())
-                pending.discard(done)
-            if seconds is not None and time.monotonic() - start > seconds:
-                break
-        for rest in pending:
-            account(rest.result())
+        piece = max(_BATCH, min(_PIECE, -(-programs // (2 * processes))))
+        for begin in range(first, first + programs, piece):
+            count = min(piece, first + programs - begin)
+            pending.add(pool.submit(lambda b=begin, c=count: supervised(b, c, device, seconds - (time.monotonic() - start))))  # type: ignore[misc]
+        for done in as_completed(pending):
+            part = done.result()
+            total.add(part)
+            for place, what in part.differences:
+                print(f"seed {place}: {what}", file=sys.stderr, flush=True)
+            if not quiet:
+                rate = total.programs / (time.monotonic() - start)
+                print(f"{total.programs} programs, {len(total.differences)} differences, {rate:.1f}/s", file=sys.stderr, flush=True)
     return total
 
 
@@ -152,18 +172,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the programs (default 0)")
     parser.add_argument("--device", help="also run on this GPU, such as cuda:0")
     parser.add_argument("--processes", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--seconds", type=float, help="begin no further programs after so many seconds")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further programs after so many seconds")
     parser.add_argument(
         "--show", type=int, metavar="SEED", help="print the program made from SEED, shrunk if it shows a difference, and stop"
     )
     parser.add_argument("--shrink", type=int, default=3, help="so many differences are shrunk (default 3)")
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.worker is not None:
+        first, count, device, seconds = chosen.worker
+        worker(int(first), int(count), device or None, float(seconds))
+        return 0
     if chosen.show is not None:
         print(shrink(generate(chosen.show), chosen.show, chosen.device))
         return 0
     start = time.monotonic()
     report = run(chosen.programs, chosen.seed, device=chosen.device, processes=chosen.processes, seconds=chosen.seconds, quiet=False)
-    for seed, _ in report.differences[: chosen.shrink]:
+    for seed, what in report.differences[: chosen.shrink]:
+        print(f"# {what}")
         print(shrink(generate(seed), seed, chosen.device))
     spent = time.monotonic() - start
     refused = ", ".join(f"{count} for {kind}" for kind, count in report.refused.most_common())

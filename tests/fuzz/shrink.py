@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 from collections.abc import Iterator
 
 from kdsl.frontend.errors import KernelError
@@ -14,7 +15,23 @@ _MOST_TRIALS = 3000
 
 
 def failing(source: str, seed: int, device: str | None = None) -> str | None:
-    """The difference that a program shows, None if it shows none (or is no program)."""
+    """The difference that a program shows, None if it shows none (or is no program). It is tried in a child process, which it may end."""
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receiving)
+        try:
+            os.write(sending, (_failing(source, seed, device) or "").encode()[:60000])
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as stream:
+        found = stream.read().decode()
+    status = os.waitpid(child, 0)[1]
+    return f"the process ended with status {status}" if status else found or None
+
+
+def _failing(source: str, seed: int, device: str | None) -> str | None:
     try:
         case = prepare(source, seed)
         case.check_cpu()

@@ -1,6 +1,6 @@
 """The state of emitting one kernel, and the dispatch from IR operations to the parts that emit them.
 
-Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` (loads, stores), `checks` and `record` (what fails), `exchange`,
+Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` (loads, stores), `checks` and `record` (what fails), `exchange`, `atomics`,
 `specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
 Invariants: `mask` says which lanes are active at the builder's position; code is only reached while at least one lane is (unless `guarded` is False:
 flattened branches); after a jump `dead` is True and the current LLVM block is closed.

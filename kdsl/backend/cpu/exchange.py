@@ -45,7 +45,11 @@ class Exchanges:
             return argument
         return Vector(
             self._shuffle(
-                row.mode, op.type, argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument), op.arguments[1], op.width
+                row.mode,
+                op.type,
+                argument.vector if isinstance(argument, Vector) else self.e.lanes.vector(argument),
+                op.arguments[1],
+                op.width,
             )
         )
 

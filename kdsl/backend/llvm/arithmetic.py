@@ -15,7 +15,7 @@ from llvmlite import ir
 from kdsl.backend.llvm import bits, narrow
 from kdsl.backend.llvm.module import call_intrinsic, mangled, value_type
 from kdsl.ir import nodes
-from kdsl.lang.types import F32, F64, DType, float_bits_of
+from kdsl.lang.types import F32, F64, I32, I64, DType, float_bits_of
 
 
 def constant(of: DType, value: bool | int | float, width: int | None = None) -> ir.Constant:
@@ -304,7 +304,13 @@ class Arithmetic:
         low, high = self.constant(source, target.minimum), self.constant(source, highest)
         limited = b.select(b.fcmp_ordered(">", x, low), x, low)  # a NaN becomes the lowest number
         limited = b.select(b.fcmp_ordered("<", limited, high), limited, high)
-        result = b.fptosi(limited, kind) if target.is_signed else b.fptoui(limited, kind)
+        if target.is_signed:
+            result = b.fptosi(limited, kind)
+        elif is_exact and target.bits < 64:  # not by fptoui: LLVM's code generator ends the process on the minimum of one and 0
+            wide = value_type(I32 if target.bits < 32 else I64, self.width)
+            result = b.trunc(b.fptosi(limited, wide), kind)
+        else:
+            result = b.fptoui(limited, kind)
         if not is_exact:
             result = b.select(b.fcmp_ordered(">=", x, self.constant(source, bound)), self.constant(target, target.maximum), result)
         if target.is_signed:

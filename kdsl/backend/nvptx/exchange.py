@@ -123,7 +123,6 @@ class Exchanges:
             value = b.select(b.icmp_unsigned("!=", holders, _I32(0)), self._arithmetic.combine(mode, of, value, other), value)
         return value
 
-
     # ------------------------------------------------------------------------------------------------------------ scan, match
 
     def _scan(self, mode: str, of: DType, value: Any, *, whole: bool) -> Any:

@@ -6,13 +6,10 @@ from typing import Final
 
 from kdsl.ir import nodes
 from kdsl.ir.abi import layout
+from kdsl.lang.limits import LOCAL_BYTES, SHARED_BYTES, footprint
 
 PARAMETER_BYTES: Final = 4096
 """Parameter space of an entry that every PTX version here allows (PTX ISA, "Kernel Function Parameters")."""
-SHARED_BYTES: Final = 48 * 1024
-"""Shared memory that a block can declare statically (CUDA programming guide, "Technical Specifications per Compute Capability")."""
-LOCAL_BYTES: Final = 512 * 1024
-"""Local memory of a thread (same table)."""
 OPERATIONS: Final = 30_000
 """Operations of a kernel after unrolling and expansion; the time that LLVM takes grows faster than their number."""
 
@@ -35,7 +32,7 @@ def check(kernel: nodes.Kernel) -> None:
         ("local", LOCAL_BYTES, "use smaller arrays, or an array in device memory"),
     ):
         arrays = [array for array in kernel.arrays if array.space == space]
-        used = sum(-(-array.size * array.type.itemsize // 16) * 16 for array in arrays)  # each begins at a multiple of 16
+        used = sum(footprint(array.size, array.type.itemsize) for array in arrays)
         if used > most:
             named = ", ".join(f"{a.name} {a.size * a.type.itemsize}" for a in arrays)
             raise LimitError(kernel, f"declares {used} bytes of {space} arrays ({named}); at most {most} fit: {advice}")

@@ -65,7 +65,7 @@ def halves(values: list[Any]) -> list[Any]:
 
 @DEVICES
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("of", [DTYPES["f32"], DTYPES["f64"]], ids=str)
+@pytest.mark.parametrize("of", [DTYPES["f16"], DTYPES["f32"], DTYPES["f64"]], ids=str)
 def test_floats_are_combined_in_the_documented_order(device: Any, block: int, of: DType) -> None:
     x = numbers(block, of, 5)
     warps = [list(x[first : first + 32]) for first in range(0, block, 32)]

@@ -76,6 +76,8 @@ def shuffled(mode: str, width: int, amount: Callable[[int], int]) -> Callable[[W
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32])
 def test_shuffles_stay_in_their_segments(device: Any, mode: str, width: int) -> None:
     for number, of in enumerate(NUMBERS):
+        if number % 5 != width.bit_length() - 2:  # each type in one width
+            continue
         block = BLOCKS[number % 4]
         check(device, block, of, of, f"shuffle{mode}(v, 5, width={width})", shuffled(mode, width, lambda lane: 5))
     of = DTYPES["i32"]

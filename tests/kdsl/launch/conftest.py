@@ -11,14 +11,22 @@ import pytest
 
 from kdsl.ir import abi, nodes
 from kdsl.lang.declaration import Declaration, Parameter, StructType
+from kdsl.lang.geometry import Geometry, Grid
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch.bind import Launcher
-from kdsl.launch.geometry import check_block, check_grid
 from kdsl.launch.launchable import Specialisation
 from kdsl.runtime.record import register
 
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+def _sizes(of: Any) -> tuple[Any, ...]:
+    return of if isinstance(of, tuple) else (of,)
+
+
+def _geometry(grid: Any) -> Geometry:
+    return Grid(*_sizes(grid)) if isinstance(grid, int | str | tuple) else grid
 
 
 class PythonCode:
@@ -55,8 +63,8 @@ class FakeKernel:
             module="tests",
             doc=options.get("doc", "Do nothing."),
             parameters=declared,
-            geometry=check_grid(options.get("grid", 1)),
-            block_dim=check_block(options.get("block", 32)),
+            geometry=_geometry(options.get("grid", 1)),
+            block_dim=(*_sizes(options.get("block", 32)), 1, 1)[:3],
             requires=tuple(options.get("requires", ())),
             contract_fma=True,
             type_variables=tuple(dict.fromkeys(variables)),

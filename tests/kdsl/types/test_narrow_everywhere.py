@@ -13,7 +13,7 @@ import pytest
 from rounding import BOTH, EVERY, F16, Narrow, assert_same, specials, tricky
 
 import kdsl
-from kdsl import DisjointSlice, Slice, SliceMut, bf16, elements, f16, f32, f64, i8, kernel, struct, thread_index, u8
+from kdsl import DisjointSlice, Slice, SliceMut, bf16, elements, f16, f32, f64, floor, i8, kernel, struct, thread_index, u8
 from kdsl.backend.cpu import HostCpu, compile_assembly
 from kdsl.frontend import folding
 from kdsl.lang.numbers import host_number
@@ -184,7 +184,7 @@ def test_host_arrays(device: Any, of: Narrow) -> None:
 
 @kernel(grid=elements("x"), block=64)
 def exchanged(y: SliceMut[T], x: Slice[T]) -> None:
-    """Sum, largest and smallest over a warp, and what a neighbour has."""
+    """Sum, largest and smallest over a warp, what a neighbour has, the sum of the lanes up to one's own, and how many have the same."""
     i = thread_index()
     value = x[i]
     total, most, least = kdsl.warp_sum(value), kdsl.warp_max(value), kdsl.warp_min(value)
@@ -193,15 +193,17 @@ def exchanged(y: SliceMut[T], x: Slice[T]) -> None:
     y[i + len(x)] = most
     y[i + 2 * len(x)] = least
     y[i + 3 * len(x)] = other
+    y[i + 4 * len(x)] = kdsl.warp_prefix_sum(value)
+    y[i + 5 * len(x)] = y.dtype(kdsl.popcount(kdsl.warp_match_any(floor(value))))
 
 
 @every_device
 @narrow
 def test_exchange_between_lanes(device: Any, of: Narrow) -> None:
     values = of.rounded(np.random.default_rng(42).standard_normal(256))
-    y = device.zeros(4 * 256, of.type)
+    y = device.zeros(6 * 256, of.type)
     exchanged(y, device.array(of.of(values).view(of.numpy)))
-    found = of.values(y.numpy().view(np.uint16)).reshape(4, 8, 32)
+    found = of.values(y.numpy().view(np.uint16)).reshape(6, 8, 32)
     warps = values.reshape(8, 32)
     total = warps
     for distance in (16, 8, 4, 2, 1):
@@ -210,6 +212,41 @@ def test_exchange_between_lanes(device: Any, of: Narrow) -> None:
     np.testing.assert_array_equal(found[1], np.repeat(warps.max(axis=1), 32).reshape(8, 32))
     np.testing.assert_array_equal(found[2], np.repeat(warps.min(axis=1), 32).reshape(8, 32))
     np.testing.assert_array_equal(found[3], warps[:, np.arange(32) ^ 3])
+    prefix = warps.copy()
+    for distance in (1, 2, 4, 8, 16):
+        takes = np.arange(32) & distance != 0
+        below = prefix[:, np.arange(32) & -(2 * distance) | (distance - 1)]
+        prefix = np.where(takes, of.rounded(below + prefix), prefix)
+    assert_same(found[4], prefix)
+    bits = np.floor(warps).view(np.uint64)
+    np.testing.assert_array_equal(found[5], (bits[:, :, None] == bits[:, None, :]).sum(axis=2))
+
+
+@kernel(grid=(3,), block=96)
+def over_a_block(y: SliceMut[T], x: Slice[T]) -> None:
+    """Sum and largest over a block, whose partial results lie in shared memory."""
+    i = thread_index()
+    total, most = kdsl.block_sum(x[i]), kdsl.block_max(x[i])
+    y[i] = total
+    y[i + len(x)] = most
+
+
+@every_device
+@narrow
+def test_reductions_over_a_block(device: Any, of: Narrow) -> None:
+    values = of.rounded(np.random.default_rng(44).integers(-20, 20, 288).astype(np.float64) / 8)
+    y = device.zeros(2 * 288, of.type)
+    over_a_block(y, device.array(of.of(values).view(of.numpy)))
+    found = of.values(y.numpy().view(np.uint16)).reshape(2, 3, 96)
+    blocks = values.reshape(3, 96)
+    sums = blocks.reshape(3, 3, 32)
+    for distance in (16, 8, 4, 2, 1):
+        sums = of.rounded(sums + sums[:, :, np.arange(32) ^ distance])
+    partial = np.concatenate([sums[:, :, 0], np.full((3, 29), -0.0)], axis=1)
+    for distance in (16, 8, 4, 2, 1):
+        partial = of.rounded(partial + partial[:, np.arange(32) ^ distance])
+    assert_same(found[0], np.repeat(partial[:, :1], 96, axis=1))
+    np.testing.assert_array_equal(found[1], np.repeat(blocks.max(axis=1), 96).reshape(3, 96))
 
 
 # ----------------------------------------------------------------------------------------------------------------- types, literals

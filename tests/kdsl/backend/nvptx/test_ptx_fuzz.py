@@ -12,7 +12,7 @@ from kdsl.lang.types import BOOL, DTYPES, I64, DType
 from kdsl.testing.ptx import assemble
 
 EXTREMES = {
-    of: [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.5, -1e30] if of.is_float
+    of: [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.5, -of.format.largest] if of.is_float
     else [False, True] if of.is_bool
     else [of.minimum, of.minimum + 1 if of.is_signed else 1, 0, 7, of.bits, of.bits - 1, of.maximum]
     for of in DTYPES.values()
