@@ -11,7 +11,8 @@ import random
 import pytest
 
 from kdsl.lang.types import DTYPES, convert_constant
-from tests.fuzz import arithmetic
+from tests.fuzz import arithmetic, grid
+from tests.fuzz.check import Difference
 from tests.fuzz.generate import generate
 from tests.fuzz.interpret import Program
 from tests.fuzz.run import PER_SEED, run
@@ -34,6 +35,15 @@ def test_compiled_code_does_what_the_interpreter_does(part: int) -> None:
         )
     assert report.programs > 0
     assert sum(report.refused.values()) < report.programs, f"seed {SEED}: most programs were refused: {report.refused}"
+
+
+def test_operators_and_types() -> None:
+    """A share of the grid of operators and types, another one each day."""
+    for name, source in list(grid.cases())[SEED % 31 :: 31]:
+        try:
+            grid.check(source, SEED)
+        except Difference as difference:
+            pytest.fail(f"seed {SEED}, {name}: {difference}\n{source}")
 
 
 def test_a_seed_always_gives_the_same_program() -> None:
