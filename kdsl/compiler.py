@@ -239,8 +239,9 @@ def kernel(
 ) -> Any:
     """Make a function a kernel.
 
-    `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of threads per
-    block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
+    `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of
+    threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
+    arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:

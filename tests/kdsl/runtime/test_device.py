@@ -63,7 +63,8 @@ def test_a_driver_without_gpus(fake_driver: Any) -> None:
 
 
 def test_the_cpu_needs_no_cuda_python() -> None:
-    code = "import sys\nfrom kdsl.runtime.device import device\ndevice('cpu').zeros(3, bool)\nassert not any(m.startswith('cuda.bindings') for m in sys.modules)"
+    use = "import sys\nfrom kdsl.runtime.device import device\ndevice('cpu').zeros(3, bool)\n"
+    code = use + "assert not any(m.startswith('cuda.bindings') for m in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
 
