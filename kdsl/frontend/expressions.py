@@ -11,6 +11,7 @@ from kdsl.frontend import calls, memory, operators
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
+from kdsl.frontend.geometry import note_witness
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import (
     LARGEST_LITERAL,
@@ -316,7 +317,7 @@ def _index_triple(ctx: Context, base: IndexTriple, name: str, node: ast.Attribut
     full: Any = f"{base.name}.{name}"
     value = ctx.special(full)
     if full == "block_idx.x" and grid_rank(ctx.declaration.geometry) == 1:
-        ctx.witnesses[value] = "block_index"  # it is the same number
+        note_witness(ctx, value, "block_index")  # it is the same number
     return value
 
 

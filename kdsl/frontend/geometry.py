@@ -29,17 +29,27 @@ def _linear_block(ctx: Context) -> nodes.ValueOp:
     return block
 
 
+def note_witness(ctx: Context, value: nodes.ValueOp, kind: str) -> None:
+    """Note that a value is a witness. In small blocks these numbers are the same, also as values, and one value always is a witness of one kind."""
+    x, y, z = ctx.block_dim
+    if x * y * z == 1:
+        kind = "thread_index"
+    elif x * y * z <= nodes.WARP_SIZE and kind == "row_index":
+        kind = "block_index"
+    ctx.witnesses[value] = kind
+
+
 def _thread_index(ctx: Context, node: ast.AST) -> Value:
     x, y, z = ctx.block_dim
     first = ctx.binary("mul", _linear_block(ctx), ctx.constant(I64, x * y * z))
     index = ctx.binary("add", first, ctx.special("thread_rank"))
-    ctx.witnesses[index] = "thread_index"
+    note_witness(ctx, index, "thread_index")
     return index
 
 
 def _block_index(ctx: Context, node: ast.AST) -> Value:
     block = _linear_block(ctx)
-    ctx.witnesses[block] = "block_index"
+    note_witness(ctx, block, "block_index")
     return block
 
 
@@ -47,8 +57,7 @@ def _row_index(ctx: Context, node: ast.AST) -> Value:
     x, y, z = ctx.block_dim
     warps = -(-x * y * z // nodes.WARP_SIZE)
     row = ctx.binary("add", ctx.binary("mul", _linear_block(ctx), ctx.constant(I64, warps)), ctx.special("warp_index"))
-    # with one warp per block the sum is the block's own index, which then is a witness of either kind
-    ctx.witnesses.setdefault(row, "row_index")
+    note_witness(ctx, row, "row_index")
     return row
 
 

@@ -17,7 +17,6 @@ from tests.fuzz.values import (
     IllTyped,
     Literal,
     Memory,
-    Nothing,
     Number,
     Tuple,
     Typed,
@@ -31,7 +30,7 @@ from tests.fuzz.values import (
     number,
 )
 
-_SYMBOLS: Final[dict[type[ast.AST], str]] = {
+SYMBOLS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
@@ -142,7 +141,7 @@ class Expressions:
 
     def binary_node(self, node: ast.BinOp) -> Number:
         """`a + b` and its kin."""
-        symbol = _SYMBOLS[type(node.op)]
+        symbol = SYMBOLS[type(node.op)]
         if symbol in "+-":
             return self.sum(symbol, node.left, node.right)
         return self.binary(symbol, number(self.value(node.left)), number(self.value(node.right)))
@@ -233,7 +232,7 @@ class Expressions:
             if position and is_loose(left):  # a literal has another type on each side
                 parts += ["and", coerce(left, of)]
             parts += [coerce(left, of)] if not position else []
-            parts += [_SYMBOLS[type(op)], coerce(right, of)]
+            parts += [SYMBOLS[type(op)], coerce(right, of)]
             values.append(right)
         return Typed("bool", f"({' '.join(parts)})")
 
@@ -408,6 +407,3 @@ def _power(a: Number, b: Number) -> Typed:
     if not isinstance(b, Literal) or float(b.value) != int(b.value) or abs(b.value) > 16:
         raise IllTyped("a power")
     return Typed(base.type, f"_power({base.type!r}, {base.code}, {int(b.value)})")
-
-
-__all__ = ["Expressions", "Nothing", "tuple_code"]

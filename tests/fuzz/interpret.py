@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import functools
 import struct
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tests.fuzz import arithmetic
-from tests.fuzz.arithmetic import INTEGERS, TYPES, promote
-from tests.fuzz.expressions import Expressions, firm_number, tuple_code
+from tests.fuzz.arithmetic import promote
+from tests.fuzz.cells import Cells, new_cells
+from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import IllTyped, Literal, Memory, Nothing, Tuple, Typed, Value, alone, coerce, firm, is_loose, number
 
@@ -105,11 +106,18 @@ def translate(program: Program, node: ast.FunctionDef, names: dict[str, Value], 
     types: dict[str, NameType] = {}
     while True:
         body = Body(program, node, dict(names), types, python_name)
-        found = {name: known for name, known in body.types.items() if known.from_literal}
-        if found != types:
+        error: IllTyped | None = None
+        try:
+            body.block(node.body)
+        except IllTyped as caught:  # counts only if nothing is left to learn
+            error = caught
+        found = {**types, **{name: known for name, known in body.types.items() if known.from_literal}}
+        if found != types and error is None:
             types = found
         elif any(known.weak for known in found.values()):  # what has met literals only
             types = {name: NameType(known.value, False, True) for name, known in found.items()}
+        elif error is not None:
+            raise error
         else:
             return body
 
@@ -146,7 +154,6 @@ class Body(Expressions):
         self.returns = node.returns
         parameters = "".join(f", {a.arg}" for a in node.args.args) if python_name != "kernel" else ", _args"
         self.lines.append(f"def {python_name}(_T{parameters}):")
-        self.block(node.body)
 
     # ---------------------------------------------------------------------------------------------------------- names, calls
 
@@ -357,9 +364,7 @@ class Body(Expressions):
 
     def augmented(self, node: ast.AugAssign) -> None:
         """`a += b`: the place is evaluated once."""
-        from tests.fuzz.expressions import _SYMBOLS
-
-        symbol = _SYMBOLS[type(node.op)]
+        symbol = SYMBOLS[type(node.op)]
         if isinstance(node.target, ast.Name):
             old = number(self.value(ast.Name(node.target.id, ast.Load())))
             self.assign(node.target, self._combined(symbol, old, node.value))
@@ -452,64 +457,6 @@ def _code(value: Value) -> str:
     return firm_number(number(value)).code
 
 
-# --------------------------------------------------------------------------------------------------------------------- at run time
-
-
-@dataclass
-class Cells:
-    """The elements of an array. A read outside gives 0, a write outside is left out, and both are noted."""
-
-    type: str
-    """Element type."""
-    cells: list[Any]
-    """Elements in order; a bool is 0 or 1, or whatever byte was there at the start."""
-    shape: tuple[int, ...] | None = None
-    """Extents, if there is more than one."""
-    zero: Any = field(init=False)
-    """What a read outside gives."""
-
-    def __post_init__(self) -> None:
-        self.zero = False if self.type == "bool" else 0 if self.type in INTEGERS else 0.0
-
-    def _inside(self, place: Any, line: int, thread: Any) -> int | None:
-        if isinstance(place, tuple):
-            assert self.shape is not None
-            flat = 0
-            for index, extent in zip(place, self.shape, strict=True):
-                if not 0 <= index < extent:
-                    thread.fail(line, index, extent)
-                    return None
-                flat = flat * extent + index
-            return flat
-        if 0 <= place < len(self.cells):
-            return int(place)
-        thread.fail(line, place, len(self.cells))
-        return None
-
-    def load(self, place: Any, line: int, thread: Any) -> Any:
-        """An element."""
-        at = self._inside(place, line, thread)
-        if at is None:
-            return self.zero
-        found = self.cells[at]
-        return found != 0 if self.type == "bool" else found
-
-    def store(self, place: Any, value: Any, line: int, thread: Any) -> None:
-        """Change an element."""
-        at = self._inside(place, line, thread)
-        if at is not None:
-            self.cells[at] = int(value) if self.type == "bool" else value
-
-
-def _new_cells(of: str, shape: tuple[int, ...]) -> Cells:
-    size = 1
-    for extent in shape:
-        size *= extent
-    made = Cells(of, [], shape if len(shape) > 1 else None)
-    made.cells = [made.zero] * size
-    return made
-
-
 def _range(start: int, stop: int, step: int) -> Any:
     return range(start, stop, step) if step else ()
 
@@ -525,9 +472,4 @@ def _namespace() -> dict[str, Any]:
         "floor_divide", "fused", "power", "square_root", "integral", "extreme",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
-    return {**made, "_range": _range, "_bits": _bits, "_Cells": _new_cells, "inf": float("inf"), "nan": float("nan")}
-
-
-Steps = Generator[Any, Any, None]
-KernelFunction = Callable[..., Steps | None]
-ALL_TYPES: Final = TYPES
+    return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "inf": float("inf"), "nan": float("nan")}

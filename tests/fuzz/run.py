@@ -159,7 +159,7 @@ def run(programs: int, seed: int, *, device: str | None = None, processes: int =
             total.add(part)
             for place, what in part.differences:
                 print(f"seed {place}: {what}", file=sys.stderr, flush=True)
-            if not quiet:
+            if not quiet and part.programs:
                 rate = total.programs / (time.monotonic() - start)
                 print(f"{total.programs} programs, {len(total.differences)} differences, {rate:.1f}/s", file=sys.stderr, flush=True)
     return total

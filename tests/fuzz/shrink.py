@@ -110,8 +110,12 @@ def _smaller(tree: ast.Module) -> Iterator[ast.Module]:
                             continue
                     yield made
             size //= 2
-    for number, statement in enumerate(_compound(tree)):
-        del statement
+    for number, function in enumerate(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)):
+        for position in range(len(function.args.args)):
+            made = copy.deepcopy(tree)
+            del [n for n in ast.walk(made) if isinstance(n, ast.FunctionDef)][number].args.args[position]
+            yield made
+    for number in range(len(_compound(tree))):
         made = copy.deepcopy(tree)
         for owner, position, inner in _places(made, number):
             owner[position : position + 1] = inner

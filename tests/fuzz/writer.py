@@ -368,6 +368,3 @@ class ExpressionWriter:
         if a == b and a != "bool" and rng.random() < 0.35:
             right = self.operand_literal(a)
         return f"({self.expression(scope, a, depth)} {rng.choice(_COMPARISONS)} {right})"
-
-
-__all__ = ["FLOATS", "ExpressionWriter"]

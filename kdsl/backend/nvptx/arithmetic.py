@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from llvmlite import ir
 
 from kdsl.backend.llvm.arithmetic import Arithmetic, constant
 from kdsl.backend.llvm.module import call_intrinsic, value_type
+from kdsl.ir import nodes
 from kdsl.lang.types import BF16, F16, F32, F64, I32, U32, DType
 
 _HALF: Final = ir.HalfType()
 _I16: Final = ir.IntType(16)
+_I32: Final = ir.IntType(32)
 
 
 class PtxArithmetic(Arithmetic):
     """Scalar arithmetic on the GPU. f16 and bf16 have their own instructions where those round once and keep subnormals on every target (sm_80 and later)."""
+
+    def unary(self, op: nodes.UnaryName, of: DType, x: Any) -> Any:
+        """`op` of a value; the short integers in 32 bits (see `binary`)."""
+        if of.is_integer and of.bits < 32 and op in ("neg", "abs"):
+            wide = I32 if of.is_signed else U32
+            return self._cut(of, super().unary(op, wide, self._widened(of, x)))
+        return super().unary(op, of, x)
+
+    def binary(self, op: nodes.Binary, x: Any, y: Any) -> Any:
+        """A binary operation; sums, products and quotients of integers of 8 and 16 bits are computed in 32 and cut.
+
+        ptxas 13.0 and 13.5 take the result of `neg.s16` for sign-extended, which it is not for the smallest integer: `cvt.s64.s16` behind it then does
+        nothing, and -(-32768) becomes 32768.
+        """
+        of = op.type
+        if of.is_integer and of.bits < 32 and op.op in ("add", "sub", "mul", "floordiv", "mod"):
+            wide = replace(op, type=I32 if of.is_signed else U32)
+            return self._cut(of, super().binary(wide, self._widened(of, x), self._widened(of, y)))
+        return super().binary(op, x, y)
+
+    def _widened(self, of: DType, x: Any) -> Any:
+        """A short integer in 32 bits."""
+        return (self.builder.sext if of.is_signed else self.builder.zext)(x, _I32)
+
+    def _cut(self, of: DType, x: Any) -> Any:
+        """The low bits of a result of 32 bits; the instruction in between keeps LLVM from computing in 16 after all."""
+        opaque = self.builder.asm(ir.FunctionType(_I32, [_I32]), "mov.b32 $0, $1;", "=r,r", [x], False)
+        return self.builder.trunc(opaque, value_type(of))
 
     def cast(self, source: DType, target: DType, x: Any) -> Any:
         """Conversion between element types.
