@@ -47,7 +47,7 @@ def layout(kernel: str, parameter: str, annotation: str, rank: int, got: Array) 
     if rank == 1:
         raise ArgumentError(
             f"{start} and elements side by side; the argument has a stride of {got.strides[0]} elements; "
-            f"pass a copy, device.array({parameter}.numpy()), or declare two dimensions and pass a slice of that many"
+            f"pass a copy, device.array({parameter}.numpy()), or declare two dimensions and pass {parameter}.broadcast_to((1, {got.size}))"
         )
     raise ArgumentError(
         f"{kernel}: parameter {parameter} is {annotation}, whose elements may be written; the argument repeats elements "

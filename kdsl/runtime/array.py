@@ -52,11 +52,11 @@ class Array:
         """Whether the elements lie side by side in row-major order."""
         self.flat = self.ndim == 1 and self.contiguous
         """Whether it has one dimension and its elements lie side by side."""
-        self.repeats = 0 in self.strides and any(
-            stride == 0 and extent > 1 for extent, stride in zip(self.shape, self.strides, strict=True)
+        self.repeats = (
+            strides is not None and 0 in strides and any(s == 0 and extent > 1 for extent, s in zip(self.shape, strides, strict=True))
         )
         """Whether indices that differ name one element."""
-        low, high = layout.span(self.shape, self.strides)
+        low, high = (0, self.size - 1) if strides is None else layout.span(self.shape, strides)
         self.start = address + low * dtype.itemsize
         """Lowest address of an element."""
         self.end = address + (high + 1) * dtype.itemsize
@@ -176,6 +176,9 @@ class Array:
 
     def __getitem__(self, part: object) -> Array:
         """A part: the same memory, no copy. For each dimension a slice with any step, or an int, which leaves the dimension out; `...` for those between."""
+        if isinstance(part, slice) and self.flat and part.step is None:  # the usual one, made quickly
+            start, stop, _ = part.indices(self.size)
+            return Array(self.memory, self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype)
         parts = layout.parts_of(part, self.ndim)
         if not any(isinstance(item, slice) for item in parts):
             raise TypeError(

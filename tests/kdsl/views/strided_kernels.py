@@ -34,9 +34,26 @@ def copy2(x: Slice[f32, D2], y: SliceMut[f32, D2]) -> None:
         y[row, column] = x[row, column]
 
 
+@kernel(grid=tiles(rows="y.shape[0]", columns="y.shape[1]", tile=(16, 4)))
+def copy_narrow(x: Slice[f32, D2], y: SliceMut[f32, D2]) -> None:
+    """Groups of lanes span several rows."""
+    row = block_idx.y * 16 + thread_idx.y
+    column = block_idx.x * 4 + thread_idx.x
+    if row < y.shape[0] and column < y.shape[1]:
+        y[row, column] = x.unchecked[row, column]
+
+
+@kernel(grid=sweep(blocks=2), block=64)
+def picked(x: Slice[f32, D2], rows: Slice[i32], y: SliceMut[f32, D2]) -> None:
+    """y[i, j] = x[rows[i], j], where each lane has its own row."""
+    for i in range(thread_index(), y.shape[0], 128):
+        for j in range(y.shape[1]):
+            y[i, j] = x[rows[i], j]
+
+
 @kernel(
     grid=tiles(rows="c.shape[0]", columns="c.shape[1]", tile=TILE),
-    requires=["a.shape[1] == b.shape[0]", "len(a) == len(c)", "b.shape[1] == c.shape[1]"],
+    requires=("a.shape[1] == b.shape[0]", "len(a) == len(c)", "b.shape[1] == c.shape[1]"),
 )
 def product(a: Slice[f32, D2], b: Slice[f32, D2], c: SliceMut[f32, D2]) -> None:
     row = block_idx.y * 8 + thread_idx.y

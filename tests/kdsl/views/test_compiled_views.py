@@ -16,7 +16,18 @@ from kdsl.ir import nodes
 from kdsl.ir.printer import print_kernel
 from kdsl.testing.ptx import assemble
 
-EVERY = [kernels.copy2, kernels.product, kernels.scale3, kernels.copy4, kernels.at2, kernels.at4, kernels.lengths, kernels.count]
+EVERY = [
+    kernels.copy2,
+    kernels.copy_narrow,
+    kernels.picked,
+    kernels.product,
+    kernels.scale3,
+    kernels.copy4,
+    kernels.at2,
+    kernels.at4,
+    kernels.lengths,
+    kernels.count,
+]
 
 
 @pytest.mark.parametrize("target", ["sm_87", "sm_90", "sm_110"])
@@ -177,4 +188,4 @@ def test_contracts_name_extents_that_are_there(relation: str, words: str) -> Non
         pass
 
     with pytest.raises(kdsl.ContractError, match=re.escape(words)):
-        kernel(grid=sweep(blocks=1), requires=[relation])(f)
+        kernel(grid=sweep(blocks=1), requires=relation)(f)

@@ -41,6 +41,33 @@ def test_reads_through_any_strides(device: Any, layout: str, shape: tuple[int, i
     y = device.full(wanted.shape, -1.0, kdsl.f32)
     kernels.copy2(x, y)
     assert np.array_equal(y.numpy(), wanted)
+    y.fill(-1)
+    kernels.copy_narrow(x, y)
+    assert np.array_equal(y.numpy(), wanted)
+
+
+@DEVICES
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(8, 32), (37, 70), (1, 200)], ids=str)
+def test_rows_that_each_lane_reads_from_an_array(device: Any, layout: str, shape: tuple[int, int]) -> None:
+    x = LAYOUTS[layout](device.array(RANDOM.random(shape, np.float32)))
+    host = x.numpy()
+    rows = RANDOM.integers(0, max(len(host), 1), 150 if len(host) else 0).astype(np.int32)
+    y = device.full((len(rows), host.shape[1]), -1.0, kdsl.f32)
+    kernels.picked(x, device.array(rows), y)
+    assert np.array_equal(y.numpy(), host[rows])
+
+
+@DEVICES
+@pytest.mark.parametrize("step", [2, -1, -3])
+def test_strided_arrays_of_one_dimension_go_as_one_row(device: Any, step: int) -> None:
+    host = RANDOM.random(100, np.float32)
+    wanted = host[::step]
+    y = device.zeros(200, kdsl.f32)
+    part = y[: 2 * len(wanted) : 2]
+    kernels.copy2(device.array(host)[::step].broadcast_to((1, len(wanted))), part.broadcast_to((1, len(wanted))))
+    assert np.array_equal(part.numpy(), wanted)
+    assert np.count_nonzero(y.numpy()) == np.count_nonzero(wanted)
 
 
 @DEVICES
@@ -69,7 +96,7 @@ def test_empty_views(device: Any) -> None:
 def test_broadcast_reads(device: Any) -> None:
     row, column = RANDOM.random(70, np.float32), RANDOM.random((37, 1), np.float32)
     y = device.empty((37, 70), kdsl.f32)
-    for host in (row, column, np.float32([[3]])):
+    for host in (row, column, np.full((1, 1), 3, np.float32)):
         x = device.array(host).broadcast_to((37, 70))
         kernels.copy2(x, y)
         assert np.array_equal(y.numpy(), np.broadcast_to(host, (37, 70)))
