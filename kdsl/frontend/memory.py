@@ -357,7 +357,10 @@ def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: 
     elif isinstance(value, ArrayRef) and len(value.array.shape) == 1:
         extent = ctx.constant(I64, value.array.shape[0])
     else:
-        raise ctx.error(f"`in` asks whether an index lies in an array, not in {describe(value)}", node, "such as `if i in y:`")
+        hint = "such as `if i in y:`"
+        if isinstance(value, ViewRef):
+            hint = f"compare each index with its extent, as in i < {value.view.name}.shape[0]"
+        raise ctx.error(f"`in` asks whether an index lies in an array of one dimension, not in {describe(value)}", node, hint)
     place = index(ctx, item, item_node, "the left side of `in`")
     below = ctx.compare("lt", place, extent)
     if (place.range or (-1, 0))[0] >= 0:

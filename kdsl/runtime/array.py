@@ -32,34 +32,42 @@ class Array:
     def __init__(
         self, memory: Memory, address: int, shape: int | tuple[int, ...], dtype: DType, strides: tuple[int, ...] | None = None
     ) -> None:
+        item = dtype.itemsize
+        extents: tuple[int, ...]
+        steps: tuple[int, ...]
+        if isinstance(shape, int):  # most arrays are such, and are made and sliced for each launch
+            extents, steps, size, contiguous, start, end = (shape,), (1,), shape, True, address, address + shape * item
+        else:
+            extents, size = shape, layout.count(shape)
+            steps = layout.row_major(shape) if strides is None else strides
+            contiguous = layout.is_row_major(extents, steps)
+            low, high = layout.span(extents, steps)
+            start, end = address + low * item, address + (high + 1) * item
         self.memory = memory
         """The allocation, shared with slices."""
         self.device: Device = memory.device
         """Where it is."""
         self.address = address
         """Address of the first element in the device's memory."""
-        self.shape = (shape,) if isinstance(shape, int) else shape
+        self.shape = extents
         """Elements along each dimension."""
-        self.strides = layout.row_major(self.shape) if strides is None else strides
+        self.strides = steps
         """Elements (not bytes) from one index of each dimension to the next; may be negative, or 0 where elements are repeated."""
-        self.ndim = len(self.shape)
+        self.ndim = len(extents)
         """Number of dimensions."""
-        self.size = layout.count(self.shape)
+        self.size = size
         """Number of elements."""
         self.dtype = dtype
         """Element type."""
-        self.contiguous = strides is None or layout.is_row_major(self.shape, strides)
+        self.contiguous = contiguous
         """Whether the elements lie side by side in row-major order."""
-        self.flat = self.ndim == 1 and self.contiguous
+        self.flat = contiguous and len(extents) == 1
         """Whether it has one dimension and its elements lie side by side."""
-        self.repeats = (
-            strides is not None and 0 in strides and any(s == 0 and extent > 1 for extent, s in zip(self.shape, strides, strict=True))
-        )
+        self.repeats = 0 in steps and any(step == 0 and extent > 1 for extent, step in zip(extents, steps, strict=True))
         """Whether indices that differ name one element."""
-        low, high = (0, self.size - 1) if strides is None else layout.span(self.shape, strides)
-        self.start = address + low * dtype.itemsize
+        self.start = start
         """Lowest address of an element."""
-        self.end = address + (high + 1) * dtype.itemsize
+        self.end = end
         """Address behind the highest element."""
 
     @property

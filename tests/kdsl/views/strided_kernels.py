@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from kdsl import (
     D2,
     D3,
@@ -24,6 +26,7 @@ from kdsl import (
 )
 
 TILE = (8, 32)
+T = TypeVar("T", f32, f64, i32)
 
 
 @kernel(grid=tiles(rows="y.shape[0]", columns="y.shape[1]", tile=TILE))
@@ -41,6 +44,14 @@ def copy_narrow(x: Slice[f32, D2], y: SliceMut[f32, D2]) -> None:
     column = block_idx.x * 4 + thread_idx.x
     if row < y.shape[0] and column < y.shape[1]:
         y[row, column] = x.unchecked[row, column]
+
+
+@kernel(grid=tiles(rows="y.shape[0]", columns="y.shape[1]", tile=TILE))
+def doubled(x: Slice[T, D2], y: SliceMut[T, D2]) -> None:
+    row = block_idx.y * 8 + thread_idx.y
+    column = block_idx.x * 32 + thread_idx.x
+    if row < y.shape[0] and column < y.shape[1]:
+        y[row, column] = x[row, column] + x[row, column]
 
 
 @kernel(grid=sweep(blocks=2), block=64)

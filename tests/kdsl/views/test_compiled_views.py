@@ -136,6 +136,15 @@ def test_an_extent_that_is_not_there() -> None:
     refused(wrong, "index 2 of a tuple of 2", at="2", hint="0 to 1")
 
 
+def test_in_is_for_one_dimension() -> None:
+    @kernel(grid=sweep(blocks=1))
+    def wrong(y: SliceMut[f32, D2]) -> None:
+        if thread_index() in y:
+            y[thread_index(), 0] = 1
+
+    refused(wrong, "of one dimension, not in SliceMut[f32, D2]", at="thread_index() in y", hint="i < y.shape[0]")
+
+
 def test_a_disjoint_slice_has_one_dimension() -> None:
     def wrong() -> Any:
         @kernel(grid=sweep(blocks=1))

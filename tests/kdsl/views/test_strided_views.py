@@ -186,6 +186,15 @@ def test_lanes_outside_are_left_out(device: Any) -> None:
 
 
 @DEVICES
+@pytest.mark.parametrize("of", ["f32", "f64", "i32"])
+def test_the_launch_decides_the_element_type(device: Any, of: str) -> None:
+    host = RANDOM.integers(-9, 9, (20, 50)).astype(kdsl.dtype(of).numpy)
+    y = device.zeros((50, 20), host.dtype)
+    kernels.doubled(device.array(host).T, y)
+    assert np.array_equal(y.numpy(), 2 * host.T)
+
+
+@DEVICES
 def test_graphs_take_strided_arrays(device: Any) -> None:
     host = RANDOM.random((9, 40), np.float32)
     x, y, z = device.array(host), device.zeros((40, 9), kdsl.f32), device.zeros((9, 20), kdsl.f32)
