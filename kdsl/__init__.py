@@ -83,7 +83,7 @@ from kdsl.lang.intrinsics import (
 )
 from kdsl.lang.structs import struct
 from kdsl.lang.types import DType, bf16, dtype, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-from kdsl.lang.views import Const, DisjointSlice, Slice, SliceMut
+from kdsl.lang.views import D2, D3, D4, Const, DisjointSlice, Slice, SliceMut
 from kdsl.mathematics import (
     acos,
     asin,
@@ -122,6 +122,9 @@ from kdsl.runtime.stream import Event, Stream
 __version__ = "0.1.0"
 
 __all__ = [
+    "D2",
+    "D3",
+    "D4",
     "WARP_SIZE",
     "Array",
     "BoundsError",

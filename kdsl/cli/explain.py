@@ -239,7 +239,7 @@ def _view(view: nodes.View, promise: Promise, every: Iterable[nodes.View]) -> Vi
     else:
         why = "launches refuse overlap with another argument"
     return View(
-        view.name, f"{view.kind}[{view.type}]", used[view.read, view.written], view.witness, promise.alone, promise.constant, why
+        view.name, view.annotation, used[view.read, view.written], view.witness, promise.alone, promise.constant, why
     )  # fmt: skip
 
 

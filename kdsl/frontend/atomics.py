@@ -41,7 +41,7 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
         for name in ("compare", "value", "limit")
         if name in given
     )
-    site = ctx.new_site("atomic", held.name, held.shape if isinstance(held, nodes.Array) else None)
+    site = ctx.new_site("atomic", held.name, held)
     name: Any = lowering.op
     made = nodes.Atomic(
         location=ctx.location, type=of, name=row.name, op=name, memory=held, indices=indices, arguments=arguments,

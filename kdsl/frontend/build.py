@@ -81,7 +81,7 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
         return Literal(of.python_type(constants[name]))
     if isinstance(of, ViewAnnotation):
         element = types[of.element] if isinstance(of.element, TypeVar) else of.element
-        view = nodes.View(name, element, of.kind)
+        view = nodes.View(name, element, of.kind, rank=of.rank)
         ctx.parameters.append(view)
         return ViewRef(view)
     if isinstance(of, StructType):

@@ -308,9 +308,11 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "atomic", "assert"], name: str, extents: tuple[int, ...] | None) -> int:
+    def new_site(self, kind: Literal["load", "store", "atomic", "assert"], name: str, memory: nodes.Memory | None) -> int:
         """Number of a check at the present place; the trips of an unrolled loop share theirs."""
-        return self.sites.setdefault(nodes.Site(kind, name, self.location, extents), len(self.sites))
+        extents = memory.shape if isinstance(memory, nodes.Array) else None
+        rank = memory.rank if isinstance(memory, nodes.View) else 1
+        return self.sites.setdefault(nodes.Site(kind, name, self.location, extents, rank), len(self.sites))
 
     # --------------------------------------------------------------------------------------------------------- pure operations
 
@@ -403,9 +405,10 @@ class Context:
         made = nodes.ParameterValue(location=self.location, type=parameter.type, parameter=parameter, hint=parameter.name)
         return self.at_entry((nodes.ParameterValue, parameter), made)
 
-    def length(self, view: nodes.View) -> nodes.ValueOp:
-        """The length of a view."""
-        return self.at_entry((nodes.Length, view), nodes.Length(location=self.location, type=I64, range=ranges.LENGTH, view=view))
+    def length(self, view: nodes.View, dimension: int = 0) -> nodes.ValueOp:
+        """The extent of a view along a dimension."""
+        made = nodes.Length(location=self.location, type=I64, range=ranges.LENGTH, view=view, dimension=dimension)
+        return self.at_entry((nodes.Length, view, dimension), made)
 
     def special(self, name: nodes.SpecialName) -> nodes.ValueOp:
         """Where the thread stands; a constant if the geometry says so."""

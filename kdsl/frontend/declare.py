@@ -5,6 +5,7 @@ Sizes and relations stay text here; the launcher's own language (`kdsl.launch.co
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -75,6 +76,11 @@ def _parameters(source: Source) -> tuple[Parameter, ...]:
 def _parameter_type(name: str, annotation: Any, place: Location) -> tuple[ParameterType, type | None]:
     if annotation is bool:
         return BOOL, None
+    if isinstance(annotation, ViewAnnotation) and annotation.kind == "DisjointSlice" and annotation.rank > 1:
+        hint = f"use {dataclasses.replace(annotation, kind='SliceMut')}, or a DisjointSlice of one dimension"
+        raise KernelError(
+            f"`{name}` is {annotation}: no witness says that an element of several dimensions is the thread's own", place, hint
+        )
     if isinstance(annotation, DType | ViewAnnotation | ConstAnnotation | TypeVar):
         return annotation, None
     struct = getattr(annotation, "__kdsl_struct__", None)
@@ -139,6 +145,12 @@ def _geometry(source: Source, grid: Any, parameters: dict[str, Parameter]) -> Ge
             views = ", ".join(name for name, p in parameters.items() if isinstance(p.type, ViewAnnotation)) or "none"
             raise KernelError(
                 f"grid=elements({grid.view!r}): there is no array parameter `{grid.view}`", place, f"its array parameters are: {views}"
+            )
+        if named.type.rank > 1:
+            raise KernelError(
+                f"grid=elements({grid.view!r}): `{grid.view}` is {named.type}, and a thread per element is for one dimension",
+                place,
+                f'use tiles(rows="{grid.view}.shape[0]", columns="{grid.view}.shape[1]", tile=(16, 16)), rows(...) or sweep(...)',
             )
         return grid
     if isinstance(grid, Rows | Sweep | Tiles):

@@ -31,7 +31,7 @@ from kdsl.frontend.variables import assign, assign_slot, new_slot, read_slot
 from kdsl.ir import nodes
 from kdsl.lang.declaration import StructType
 from kdsl.lang.types import BOOL, F32, DType, dtype
-from kdsl.lang.views import ConstAnnotation, ViewAnnotation
+from kdsl.lang.views import ConstAnnotation, ViewAnnotation, view_text
 
 _VIEWS: Final = ("Slice", "SliceMut", "DisjointSlice")
 """Views by what they offer, as a static type checker sees them: each is a case of the one before."""
@@ -197,8 +197,9 @@ def _view_argument(
     has = "SliceMut" if isinstance(value, ArrayRef) else value.view.kind if isinstance(value, ViewRef) else None
     # a DisjointSlice goes where a SliceMut is asked for, because its own rule still holds there; more than a view offers cannot be asked
     fits = has is not None and _VIEWS.index(annotation.kind) <= _VIEWS.index(has)
+    fits = fits and (value.view.rank if isinstance(value, ViewRef) else annotation.rank) == annotation.rank
     if not isinstance(value, ViewRef | ArrayRef) or not fits or element_type(value) is not element:
-        wanted = f"{annotation.kind}[{element or annotation.element}]"
+        wanted = view_text(annotation.kind, str(element or annotation.element), annotation.rank)
         raise ctx.error(f"{what} is {wanted}, not {describe(value)}", node, f"pass {wanted}, or annotate the parameter as what it gets")
     return dataclasses.replace(value, read_only=True) if annotation.kind == "Slice" else value
 

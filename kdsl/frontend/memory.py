@@ -13,6 +13,7 @@ from kdsl.frontend.values import ArrayRef, Group, Literal, Value, ViewRef, as_ty
 from kdsl.ir import nodes
 from kdsl.lang.limits import LOCAL_BYTES, SHARED_BYTES, footprint
 from kdsl.lang.types import I64, DType
+from kdsl.lang.views import view_text
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
 """For each witness, what must be known of the thread for it to be unique (one of them)."""
@@ -26,11 +27,11 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
     if isinstance(base, Group):
         return base.items[_tuple_position(ctx, base, subscript, node)]
     if isinstance(base, ViewRef):
-        place = _view_index(ctx, base.view, subscript, node)
-        _access(ctx, base, place, node, writes=False)
+        places = _view_indices(ctx, base.view, subscript, node)
+        _access(ctx, base, places, node, writes=False)
         base.view.read = True
-        checked = _view_checked(ctx, base, place)
-        return _loaded(ctx, base.view, (place,), checked, base.view.name)
+        checked = _view_checked(ctx, base, places)
+        return _loaded(ctx, base.view, places, checked, base.view.name)
     if isinstance(base, ArrayRef):
         places = _array_indices(ctx, base, subscript, node)
         register = _register(ctx, base, places)
@@ -46,20 +47,22 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
     if isinstance(base, ViewRef):
         view = base.view
         if base.read_only and view.kind != "Slice":
-            raise _read_only(ctx, view.name, view.type, node)
+            raise _read_only(ctx, view.name, _mutable(view), node)
         if view.kind == "Slice":
-            hint = f"declare it as SliceMut[{view.type}], or as DisjointSlice[{view.type}] if each thread writes its own element"
+            hint = f"declare it as {_mutable(view)}"
+            if view.rank == 1:
+                hint += f", or as DisjointSlice[{view.type}] if each thread writes its own element"
             raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
-        place = _view_index(ctx, view, subscript, node)
-        _access(ctx, base, place, node, writes=True)
+        places = _view_indices(ctx, view, subscript, node)
+        _access(ctx, base, places, node, writes=True)
         number = coerce(ctx, value, view.type, value_node, f"an element of `{view.name}`")
         view.written = True
-        checked = _view_checked(ctx, base, place)
+        checked = _view_checked(ctx, base, places)
         with ctx.at(node):
-            _stored(ctx, view, (place,), number, checked, view.name)
+            _stored(ctx, view, places, number, checked, view.name)
     elif isinstance(base, ArrayRef):
         if base.read_only:
-            raise _read_only(ctx, base.array.name, base.array.type, node)
+            raise _read_only(ctx, base.array.name, f"SliceMut[{base.array.type}]", node)
         places = _array_indices(ctx, base, subscript, node)
         number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
         register = _register(ctx, base, places)
@@ -74,21 +77,26 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         raise ctx.error(what, node, "assign to elements of arrays only")
 
 
-def _read_only(ctx: Context, name: str, of: DType, node: ast.Subscript) -> Exception:
+def _read_only(ctx: Context, name: str, wanted: str, node: ast.Subscript) -> Exception:
     return ctx.error(
-        f"`{name}` came into {ctx.frame.source.name} as a Slice, which is only read", node, f"annotate the parameter as SliceMut[{of}]"
+        f"`{name}` came into {ctx.frame.source.name} as a Slice, which is only read", node, f"annotate the parameter as {wanted}"
     )
 
 
+def _mutable(view: nodes.View) -> str:
+    """The annotation with which a view of the same rank may be written anywhere."""
+    return view_text("SliceMut", view.type.name, view.rank)
+
+
 def _loaded(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], checked: bool, name: str) -> nodes.ValueOp:
-    site = ctx.new_site("load", name, memory.shape if isinstance(memory, nodes.Array) else None)
+    site = ctx.new_site("load", name, memory)
     value = nodes.Load(location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site)
     ctx.emit(value)
     return value
 
 
 def _stored(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], value: nodes.ValueOp, checked: bool, name: str) -> None:
-    site = ctx.new_site("store", name, memory.shape if isinstance(memory, nodes.Array) else None)
+    site = ctx.new_site("store", name, memory)
     ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site))
 
 
@@ -106,27 +114,41 @@ def _tuple_position(ctx: Context, base: Group, subscript: Value, node: ast.Subsc
 # ------------------------------------------------------------------------------------------------------------------------------- views
 
 
-def _view_index(ctx: Context, view: nodes.View, subscript: Value, node: ast.Subscript) -> nodes.ValueOp:
-    if isinstance(subscript, Group):
+def _view_indices(ctx: Context, view: nodes.View, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
+    items = subscript.items if isinstance(subscript, Group) else (subscript,)
+    if len(items) != view.rank:
+        if view.rank == 1:
+            raise ctx.error(
+                f"`{view.name}` has one dimension, not {len(items)}",
+                node.slice,
+                f"compute the index, as in y[row * columns + column], or declare it as {view_text(view.kind, view.type.name, len(items))}"
+                if 2 <= len(items) <= 4 and view.kind != "DisjointSlice"
+                else "compute the index, as in y[row * columns + column]",
+            )
+        names = ", ".join("ijkl"[: view.rank])
         raise ctx.error(
-            f"`{view.name}` has one dimension, not {len(subscript.items)}", node.slice, "compute the index, as in y[row * columns + column]"
+            f"`{view.name}` has {view.rank} dimensions, and is indexed with {len(items)}", node.slice, f"write {view.name}[{names}]"
         )
-    _refuse_negative(ctx, subscript, view.name, node.slice)
-    return index(ctx, subscript, node.slice, f"an index of `{view.name}`")
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == len(items) else [node.slice] * len(items)
+    places = []
+    for dimension, (item, part) in enumerate(zip(items, parts, strict=True)):
+        _refuse_negative(ctx, item, view, dimension, part)
+        places.append(index(ctx, item, part, f"an index of `{view.name}`"))
+    return tuple(places)
 
 
-def _refuse_negative(ctx: Context, subscript: Value, name: str, node: ast.AST) -> None:
+def _refuse_negative(ctx: Context, subscript: Value, view: nodes.View, dimension: int, node: ast.AST) -> None:
     position = known_number(subscript)
     if position is not None and position < 0:
-        raise ctx.error(
-            f"index {position} of `{name}` is negative", node, f"indices start at 0; the last element is {name}[len({name}) - 1]"
-        )
+        name = view.name
+        last = f"element is {name}[len({name}) - 1]" if view.rank == 1 else f"one here is {name}.shape[{dimension}] - 1"
+        raise ctx.error(f"index {position} of `{name}` is negative", node, f"indices start at 0; the last {last}")
 
 
-def _view_checked(ctx: Context, base: ViewRef, place: nodes.ValueOp) -> bool:
+def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]) -> bool:
     if base.unchecked:
         return ctx.checked
-    return ctx.checked or not inside_view(ctx, base.view, place)
+    return ctx.checked or not all(inside_view(ctx, base.view, place, dimension) for dimension, place in enumerate(places))
 
 
 def unique_witness(ctx: Context, place: nodes.ValueOp) -> str | None:
@@ -138,10 +160,11 @@ def unique_witness(ctx: Context, place: nodes.ValueOp) -> str | None:
     return kind if not needs or holds(ctx, *needs) else None
 
 
-def _access(ctx: Context, base: ViewRef, place: nodes.ValueOp, node: ast.Subscript, *, writes: bool) -> None:
+def _access(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...], node: ast.Subscript, *, writes: bool) -> None:
     """Note through which witness a view is accessed; a DisjointSlice demands one, and always the same."""
     view = base.view
-    witness = unique_witness(ctx, place)
+    place = places[0]
+    witness = unique_witness(ctx, place) if view.rank == 1 else None  # a witness is unique along one dimension only
     seen = ctx.accesses.setdefault(view, [])
     if view.kind == "DisjointSlice":
         if witness is None:
@@ -173,10 +196,10 @@ def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The place of an element that threads change together, and whether it must be checked. Such an access goes through no witness."""
     view = base.view
-    place = _view_index(ctx, view, subscript, node)
+    places = _view_indices(ctx, view, subscript, node)
     ctx.accesses.setdefault(view, []).append((None, ctx.locate(node)))
     view.read = view.written = True
-    return (place,), _view_checked(ctx, base, place)
+    return places, _view_checked(ctx, base, places)
 
 
 def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
@@ -320,7 +343,7 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef, name: str, node: ast.Attr
         return dataclasses.replace(value, unchecked=True)
     if name == "shape":
         return (
-            Group((ctx.length(value.view),))
+            Group(tuple(ctx.length(value.view, dimension) for dimension in range(value.view.rank)))
             if isinstance(value, ViewRef)
             else Group(tuple(Literal(extent) for extent in value.array.shape))
         )
@@ -329,12 +352,15 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef, name: str, node: ast.Attr
 
 def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:
     """`item in value`: whether it is an index of it."""
-    if isinstance(value, ViewRef):
+    if isinstance(value, ViewRef) and value.view.rank == 1:
         extent: nodes.ValueOp = ctx.length(value.view)
     elif isinstance(value, ArrayRef) and len(value.array.shape) == 1:
         extent = ctx.constant(I64, value.array.shape[0])
     else:
-        raise ctx.error(f"`in` asks whether an index lies in an array, not in {describe(value)}", node, "such as `if i in y:`")
+        hint = "such as `if i in y:`"
+        if isinstance(value, ViewRef):
+            hint = f"compare each index with its extent, as in i < {value.view.name}.shape[0]"
+        raise ctx.error(f"`in` asks whether an index lies in an array of one dimension, not in {describe(value)}", node, hint)
     place = index(ctx, item, item_node, "the left side of `in`")
     below = ctx.compare("lt", place, extent)
     if (place.range or (-1, 0))[0] >= 0:

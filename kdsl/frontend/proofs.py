@@ -78,19 +78,25 @@ def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
     return low, high
 
 
-def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp) -> bool:
-    """Whether the index is certainly an index of the view."""
+def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0) -> bool:
+    """Whether the index is certainly one of a dimension of the view."""
+    extent = _extent(view.name, dimension)
     low, high = bounds(ctx, index)
     if low < 0:
         return False
-    if high < ctx.contract.at_least.get(view.name, 0):
+    if high < ctx.contract.at_least.get(extent, 0):
         return True
     for fact in ctx.facts:
         if fact.kind == "lt" and fact.left is index and isinstance(fact.right, nodes.Length):
-            bound = fact.right.view
-            if bound is view or bound.name in ctx.contract.at_least_view.get(view.name, ()):
+            bound = _extent(fact.right.view.name, fact.right.dimension)
+            if bound == extent or bound in ctx.contract.at_least_view.get(extent, ()):
                 return True
     return False
+
+
+def _extent(view: str, dimension: int) -> str:
+    """How an extent of a view is called in `Lengths`."""
+    return view if dimension == 0 else f"{view}.shape[{dimension}]"
 
 
 def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:
@@ -100,7 +106,7 @@ def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:
 
 
 def contract_lengths(requires: Iterable[str]) -> Lengths:
-    """What relations of the forms `len(a) == len(b)` and `len(a) == 64` say, also with `>=`, `<=`, chained, or joined by `and`."""
+    """What relations of the forms `len(a) == len(b)`, `a.shape[1] == b.shape[0]` and `len(a) == 64` say, also with `>=`, `<=`, chained, or joined by `and`."""
     views: dict[str, set[str]] = {}
     numbers: dict[str, int] = {}
     for relation in requires:
@@ -141,8 +147,11 @@ def _note(views: dict[str, set[str]], numbers: dict[str, int], longer: ast.expr,
 
 
 def _length_of(node: ast.expr) -> str | None:
-    """The view of `len(view)`."""
+    """The extent that `len(view)` or `view.shape[1]` is."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
         argument = node.args[0]
         return argument.id if isinstance(argument, ast.Name) else None
+    match node:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(dimension))):
+            return _extent(name, dimension)
     return None

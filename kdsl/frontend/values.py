@@ -194,7 +194,7 @@ def describe(value: Value) -> str:
         case nodes.ValueOp():
             return str(value.type)
         case ViewRef():
-            return f"{value.view.kind}[{value.view.type}]"
+            return value.view.annotation
         case ArrayRef():
             return f"a {value.array.space} array of {value.array.type}"
         case Record():

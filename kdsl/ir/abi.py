@@ -1,7 +1,8 @@
 """How a launch hands its arguments to a kernel, and how a failed check comes back: one layout for every target.
 
-Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view is its address and its length), followed by
-the hidden ones. On the GPU each slot is one kernel parameter; on the CPU the entry point gets the address of the buffer.
+Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view of rank 1 is its
+address and its length, one of a higher rank its address, its extents and its
+strides in elements), followed by the hidden ones. On the GPU each slot is one kernel parameter; on the CPU the entry point gets the address of the buffer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from kdsl.ir.nodes import Kernel, ScalarParameter, View
 from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
-SlotKind: TypeAlias = Literal["address", "length", "value", "hidden"]
+SlotKind: TypeAlias = Literal["address", "length", "stride", "value", "hidden"]
 
 HIDDEN: Final = (("claim", U64), ("record", U64), ("kernel", U32), ("grid_x", I32), ("grid_y", I32), ("grid_z", I32))
 """Parameters that every kernel has: where a failing thread claims the record (device memory), the record (memory that the host reads), the number of the
@@ -31,7 +32,7 @@ class Slot:
     """One packed argument."""
 
     name: str
-    """`y.address`, `y.length`, `p.rows`, or the name of a hidden parameter."""
+    """`y.address`, `y.length`, `y.shape.1`, `y.stride.1`, `p.rows`, or the name of a hidden parameter."""
     kind: SlotKind
     """What it holds."""
     type: DType
@@ -40,6 +41,8 @@ class Slot:
     """Bytes from the start of the buffer."""
     parameter: ScalarParameter | View | None
     """The parameter that it belongs to, None for a hidden one."""
+    dimension: int = 0
+    """Of which dimension it is the extent or the stride."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +78,34 @@ def encoded(of: DType, value: Any) -> Any:
     return float_bits_of(of, round_float(of, value)) if of is BF16 else value
 
 
+def extent_slot(name: str, rank: int, dimension: int) -> str:
+    """The name of the slot that holds an extent of a view."""
+    return f"{name}.length" if rank == 1 else f"{name}.shape.{dimension}"
+
+
+def view_slots(name: str, rank: int) -> list[str]:
+    """Names of the slots of a view in order: its address, its extents, and its strides if it has several dimensions."""
+    strides = [f"{name}.stride.{dimension}" for dimension in range(rank)] if rank > 1 else []
+    return [f"{name}.address", *(extent_slot(name, rank, dimension) for dimension in range(rank)), *strides]
+
+
 def layout(kernel: Kernel) -> Layout:
     """The layout of the arguments of `kernel`."""
-    wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None]] = []
+    wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None, int]] = []
     for parameter in kernel.parameters:
         if isinstance(parameter, View):
-            wanted.append((f"{parameter.name}.address", "address", U64, parameter))
-            wanted.append((f"{parameter.name}.length", "length", I64, parameter))
+            address, *extents = view_slots(parameter.name, parameter.rank)
+            wanted.append((address, "address", U64, parameter, 0))
+            for number, name in enumerate(extents):
+                kind: SlotKind = "length" if number < parameter.rank else "stride"
+                wanted.append((name, kind, I64, parameter, number % parameter.rank))
         else:
-            wanted.append((parameter.name, "value", parameter.type, parameter))
-    wanted += [(name, "hidden", type, None) for name, type in HIDDEN]
+            wanted.append((parameter.name, "value", parameter.type, parameter, 0))
+    wanted += [(name, "hidden", type, None, 0) for name, type in HIDDEN]
     slots, offset = [], 0
-    for name, kind, type, owner in wanted:
+    for name, kind, type, owner, dimension in wanted:
         offset = -(-offset // type.itemsize) * type.itemsize
-        slots.append(Slot(name, kind, type, offset, owner))
+        slots.append(Slot(name, kind, type, offset, owner, dimension))
         offset += type.itemsize
     # "@" packs with native alignment, which for these types is the natural one on every host that is supported
     packing = "@" + "".join(_FORMATS[slot.type.name] for slot in slots)

@@ -62,9 +62,10 @@ class ParameterValue(ValueOp):
 
 @dataclass(eq=False, kw_only=True)
 class Length(ValueOp):
-    """The number of elements of a view, i64, never negative."""
+    """The extent of a view along a dimension, i64, never negative; of a view of rank 1, its number of elements."""
 
     view: View
+    dimension: int = 0
 
 
 SpecialName: TypeAlias = Literal[
@@ -405,7 +406,9 @@ class Site:
     location: Location
     """Where."""
     extents: tuple[int, ...] | None
-    """Shape of a shared or local array, None for a view (whose length is in the record)."""
+    """Shape of a shared or local array, None for a view (whose extent is in the record)."""
+    rank: int = 1
+    """Dimensions of a view; an array has those of its shape."""
 
 
 @dataclass(eq=False)

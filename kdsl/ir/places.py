@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kdsl.lang.types import DType
+from kdsl.lang.views import view_text
 
 # ---------------------------------------------------------------------------------------------------------------- places in the source
 
@@ -48,7 +49,8 @@ class ScalarParameter:
 
 @dataclass(eq=False)
 class View:
-    """A one-dimensional array parameter in device memory: its first element and its length in elements travel with the launch."""
+    """An array parameter in device memory. Its first element travels with the launch, and its length in elements; of several dimensions, the extent of each
+    and its stride (elements from one index to the next, which may be negative or 0)."""
 
     name: str
     """Parameter name."""
@@ -62,6 +64,13 @@ class View:
     """Whether the kernel loads from it."""
     witness: str | None = None
     """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
+    rank: int = 1
+    """Number of dimensions, 1 to 4. One of rank 1 is contiguous."""
+
+    @property
+    def annotation(self) -> str:
+        """As it is written in the kernel, such as `Slice[f32, D2]`."""
+        return view_text(self.kind, self.type.name, self.rank)
 
 
 @dataclass(eq=False)

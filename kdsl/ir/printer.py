@@ -114,7 +114,7 @@ class _Printer:
             case nodes.ParameterValue():
                 return op.parameter.name
             case nodes.Length():
-                return f"len({op.view.name})"
+                return f"len({op.view.name})" if op.view.rank == 1 else f"{op.view.name}.shape[{op.dimension}]"
             case nodes.Special():
                 return op.name
             case nodes.Unary() | nodes.Binary() | nodes.Compare():
@@ -140,7 +140,7 @@ class _Printer:
 
 def _view(view: nodes.View) -> str:
     access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
-    return f"{view.kind}[{view.type}]{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
+    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
 
 
 def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:

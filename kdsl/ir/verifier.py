@@ -100,6 +100,8 @@ class _Verifier:
                 self.constant(op)
             case nodes.Length() | nodes.Special() | nodes.Counter():
                 self.require(op.type is I64, "lengths and indices are i64", op)
+                if isinstance(op, nodes.Length):
+                    self.require(op.view in self.kernel.parameters and 0 <= op.dimension < op.view.rank, "a view has the dimension", op)
             case nodes.ParameterValue():
                 self.require(op.parameter in self.kernel.parameters, "a parameter belongs to the kernel", op)
                 self.same((op.type, op.parameter.type), op)
@@ -198,7 +200,7 @@ class _Verifier:
         memory = op.memory
         known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
         self.require(memory in known, "an array belongs to the kernel", op)
-        rank = len(memory.shape) if isinstance(memory, nodes.Array) else 1
+        rank = len(memory.shape) if isinstance(memory, nodes.Array) else memory.rank
         self.require(len(op.indices) == rank, "an access has one index per dimension", op)
         self.require(all(i.type is I64 for i in op.indices), "indices are i64", op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)

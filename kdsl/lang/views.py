@@ -1,4 +1,4 @@
-"""Annotations of array parameters: `Slice[f32]`, `DisjointSlice[f32]`, `SliceMut[f32]`, and `Const[int]`.
+"""Annotations of array parameters: `Slice[f32]`, `DisjointSlice[f32]`, `SliceMut[f32]`, `Slice[f32, D2]`, and `Const[int]`.
 
 At run time `Slice[f32]` is a `ViewAnnotation`; to a static type checker the classes are generic sequences, so that kernel bodies type-check.
 No instance is ever made: inside a kernel the compiler gives them their meaning.
@@ -22,6 +22,27 @@ class ViewAnnotation:
     """Which view."""
     element: DType | TypeVar
     """Element type, or a type variable that the launch decides."""
+    rank: int = 1
+    """Number of dimensions, 1 to 4."""
+
+    def __str__(self) -> str:
+        return view_text(self.kind, self.element.name if isinstance(self.element, DType) else self.element.__name__, self.rank)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The run-time value of `D2`, `D3` and `D4`: how many dimensions a view has."""
+
+    dimensions: int
+    """Number of dimensions."""
+
+    def __repr__(self) -> str:
+        return f"D{self.dimensions}"
+
+
+def view_text(kind: str, element: str, rank: int) -> str:
+    """A view as it is written in a kernel, such as `Slice[f32, D2]`."""
+    return f"{kind}[{element}]" if rank == 1 else f"{kind}[{element}, D{rank}]"
 
 
 @dataclass(frozen=True)
@@ -33,32 +54,55 @@ class ConstAnnotation:
 
 
 def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut"], element: Any) -> ViewAnnotation:
-    return ViewAnnotation(kind, element if isinstance(element, TypeVar) else dtype(element))
+    rank = 1
+    if isinstance(element, tuple):
+        if len(element) != 2 or not isinstance(element[1], Rank):
+            raise TypeError(f"{kind} takes an element type, and D2, D3 or D4 for several dimensions, such as {kind}[f32, D2]")
+        element, rank = element[0], element[1].dimensions
+    return ViewAnnotation(kind, element if isinstance(element, TypeVar) else dtype(element), rank)
 
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar
 
-    class Slice(Generic[T]):
+    class D1:
+        """One dimension, the default."""
+
+    class D2:
+        """Two dimensions."""
+
+    class D3:
+        """Three dimensions."""
+
+    class D4:
+        """Four dimensions."""
+
+    D = DefaultedTypeVar("D", default=D1)
+
+    class Slice(Generic[T, D]):
         """An array that the kernel reads, with every index checked."""
 
         dtype: type[T]
         """Its element type, which converts when called."""
+        shape: tuple[int, ...]
+        """Its extents."""
 
-        def __getitem__(self, index: int) -> T: ...
+        def __getitem__(self, index: int | tuple[int, ...]) -> T: ...
         def __contains__(self, index: int) -> bool: ...
         def __len__(self) -> int: ...
 
-    class SliceMut(Slice[T]):
+    class SliceMut(Slice[T, D]):
         """An array that the kernel reads and writes anywhere, with every index checked; races are the author's to avoid."""
 
-        def __setitem__(self, index: int, value: T) -> None: ...
+        def __setitem__(self, index: int | tuple[int, ...], value: T) -> None: ...
 
-    class DisjointSlice(SliceMut[T]):
+    class DisjointSlice(SliceMut[T, D]):
         """An array of which every element belongs to one thread: accesses take a witness, so that no two threads touch one element."""
 
     Const: TypeAlias = Annotated[T, "const"]  # to a type checker, `Const[int]` is `int`
 
 else:
+    D2, D3, D4 = Rank(2), Rank(3), Rank(4)
 
     class Slice:
         """An array that the kernel reads, with every index checked."""

@@ -1,16 +1,16 @@
 """The small language of `requires=` and of grid sizes, read when a kernel is declared and turned into Python for its launcher.
 
-Integers only: `len(y)`, integer parameters and fields (`n`, `p.rows`), literals, `+ - * //`, and `extent((count, stride), ...)`. A relation compares
-such values (chains too) and joins comparisons with `and` and `or`. Everything else is refused with its place in the string. Evaluation is exact,
-in Python's integers. Leaves out the grids themselves (`geometry.py`) and the launcher (`generate.py`).
+Integers only: `len(y)`, `y.shape[1]`, integer parameters and fields (`n`, `p.rows`), literals, `+ - * //`, and `extent((count, stride), ...)`. A
+relation compares such values (chains too) and joins comparisons with `and` and `or`. Everything else is refused with its place in the string.
+Evaluation is exact, in Python's integers. Leaves out the grids themselves (`geometry.py`) and the launcher (`generate.py`).
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from kdsl.errors import ContractError
@@ -51,11 +51,13 @@ class Names:
     """What expressions may name, and the Python names under which the launcher holds the values."""
 
     lengths: Mapping[str, str]
-    """Array parameter to the name that holds its length."""
+    """Array parameter to the name that holds its length; of several dimensions, its first extent."""
     values: Mapping[str, str]
     """Integer parameter (`n`) or field (`p.rows`) to the name that holds its value."""
     others: Mapping[str, str]
     """Any other parameter or field to what it is, such as `a float (f32)`."""
+    shapes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Array parameter to the names that hold its extents."""
     extent: str = "extent"
     """Name of the function `extent`."""
     quotient: str = "quotient"
@@ -188,6 +190,8 @@ class _Reader:
                 return self._names.values[f"{name}.{field}"]
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]) if name in self._names.lengths:
                 return self._names.lengths[name]
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=index) if name in self._names.shapes:
+                return self._extent(node, name, index)
             case ast.Call(func=ast.Name(id="extent"), args=axes, keywords=[]) if axes:
                 return f"{self._names.extent}({', '.join(self._axis(axis) for axis in axes)})"
             case _:
@@ -200,6 +204,14 @@ class _Reader:
             return f"{self._left(left, ast.Mult())} // {self._nested(right)}"
         arguments = (self.value(left), self.value(right), self._names.kernel, quoted(self.text_of(node)))
         return f"{self._names.quotient}({', '.join(arguments)})"
+
+    def _extent(self, node: ast.expr, name: str, index: ast.expr) -> str:
+        extents = self._names.shapes[name]
+        match index:
+            case ast.Constant(value=int(dimension)) if not isinstance(dimension, bool) and dimension < len(extents):
+                return extents[dimension]
+        last = len(extents) - 1
+        raise self._refused(node, f"the extents of {name} are {name}.shape[0]" + (f" to {name}.shape[{last}]" if last else ""))
 
     def _axis(self, node: ast.expr) -> str:
         if isinstance(node, ast.Tuple) and len(node.elts) == 2:
@@ -245,7 +257,7 @@ class _Reader:
                 return self._refused(node, "an integer is wanted here, not a condition")
             case _:
                 return self._refused(
-                    node, "only len, parameters, fields, whole numbers, + - * //, comparisons, and, or, extent are understood"
+                    node, "only len, parameters, fields, shape, whole numbers, + - * //, comparisons, and, or, extent are understood"
                 )
 
     def _fields(self, struct: str) -> str:

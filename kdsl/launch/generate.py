@@ -54,6 +54,12 @@ class _View:
     """The launcher's name of the length."""
     kind: str
     """`Slice`, `DisjointSlice` or `SliceMut`."""
+    rank: int = 1
+    """Number of dimensions."""
+    shape: list[str] = field(default_factory=list)
+    """The launcher's names of the extents, of several dimensions."""
+    strides: list[str] = field(default_factory=list)
+    """The launcher's names of the strides, of several dimensions."""
     element: str = ""
     """Name of the element type, empty if a type variable decides."""
     variable: str = ""
@@ -148,6 +154,8 @@ class _Description:
     """Sources of the packed values, in order."""
     lengths: dict[str, str] = field(default_factory=dict)
     """Array parameter to the launcher's name of its length."""
+    shapes: dict[str, list[str]] = field(default_factory=dict)
+    """Array parameter to the launcher's names of its extents."""
     integers: dict[str, str] = field(default_factory=dict)
     """Integer parameter or field to the launcher's name of its value."""
     others: dict[str, str] = field(default_factory=dict)
@@ -232,8 +240,14 @@ def _add(description: _Description, parameter: Parameter, namer: _Namer) -> None
 
 def _add_view(description: _Description, name: str, annotation: ViewAnnotation, namer: _Namer) -> None:
     element = annotation.element
-    of = element.name if isinstance(element, DType) else element.__name__
-    view = _View(name, f"{annotation.kind}[{of}]", namer.name(f"{name}_address"), namer.name(f"{name}_length"), annotation.kind)
+    view = _View(name, str(annotation), namer.name(f"{name}_address"), "", annotation.kind, annotation.rank)
+    if annotation.rank == 1:
+        view.length = namer.name(f"{name}_length")
+        view.shape = [view.length]
+    else:
+        view.shape = [namer.name(f"{name}_shape_{dimension}") for dimension in range(annotation.rank)]
+        view.strides = [namer.name(f"{name}_stride_{dimension}") for dimension in range(annotation.rank)]
+        view.length = view.shape[0]
     if isinstance(element, DType):
         view.element = description.types[element]
     else:
@@ -244,9 +258,10 @@ def _add_view(description: _Description, name: str, annotation: ViewAnnotation, 
         if allowed and view.defines:
             view.allowed = f"({', '.join(allowed)}{',' if len(allowed) == 1 else ''})"
     description.views.append(view)
-    description.values += [view.address, view.length]
+    description.values += [view.address, *view.shape, *view.strides]
     description.lengths[name] = view.length
-    description.natural.append(view.length)
+    description.shapes[name] = view.shape
+    description.natural += view.shape
 
 
 def _add_struct(description: _Description, parameter: Parameter, struct: StructType, namer: _Namer) -> None:
@@ -286,7 +301,7 @@ def _allowed(variable: TypeVariable) -> list[DType]:
 def _names(description: _Description) -> Names:
     names = description.names
     return Names(
-        description.lengths, description.integers, description.others, names["extent"], names["quotient"], names["KERNEL"]
+        description.lengths, description.integers, description.others, description.shapes, names["extent"], names["quotient"], names["KERNEL"]
     )  # fmt: skip
 
 
@@ -458,6 +473,8 @@ def _documented(description: _Description, parameter: Parameter) -> list[str]:
     lines = [f"{parameter.name} : {comment or annotation}{default}"]
     if isinstance(parameter.type, ViewAnnotation):
         lines.append(f"    {_VIEWS[parameter.type.kind]}")
+        if parameter.type.rank > 1:
+            lines.append(f"    It has {parameter.type.rank} dimensions, with any strides.")
     if isinstance(parameter.type, ConstAnnotation):
         lines.append("    Compile-time constant: each value has its own compiled version.")
     if isinstance(parameter.type, StructType):

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from kdsl.ir.abi import HIDDEN, Layout, encoded
+from kdsl.ir.abi import HIDDEN, Layout, encoded, view_slots
 from kdsl.lang.declaration import Declaration, StructType
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
@@ -22,6 +22,7 @@ from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
+from kdsl.runtime.layout import shares_elements
 from kdsl.runtime.stream import Stream
 
 
@@ -77,7 +78,9 @@ class Plan:
         first, second = self._views[a], self._views[b]
         if not (first.written or second.written) or not (first.written or first.read) or not (second.written or second.read):
             return
-        same = (a_array.address, a_array.size, a_array.dtype) == (b_array.address, b_array.size, b_array.dtype)
+        if not shares_elements(a_array, b_array):
+            return
+        same = _elements(a_array) == _elements(b_array)
         if same and first.witness is not None and first.witness == second.witness:
             return
         if not same:
@@ -129,6 +132,10 @@ class CudaPlan(Plan):
 
     def _later(self, blocks: int, buffer: Buffer) -> CudaLaunch:
         return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer)
+
+
+def _elements(array: Array) -> tuple[Any, ...]:
+    return array.address, array.shape, array.strides, array.dtype
 
 
 class Buffer:
@@ -205,8 +212,8 @@ def slot_names(declaration: Declaration) -> list[str]:
     names: list[str] = []
     for parameter in declaration.parameters:
         match parameter.type:
-            case ViewAnnotation():
-                names += [f"{parameter.name}.address", f"{parameter.name}.length"]
+            case ViewAnnotation(rank=rank):
+                names += view_slots(parameter.name, rank)
             case ConstAnnotation():
                 continue
             case StructType(fields=fields):

@@ -33,6 +33,28 @@ def array(kernel: str, parameter: str, annotation: str, element: DType | None, g
     raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}, an array on a device; the argument is {kind}{hint}")
 
 
+def layout(kernel: str, parameter: str, annotation: str, rank: int, got: Array) -> Never:
+    """An array of another number of dimensions than the parameter, or whose elements lie otherwise than it takes them."""
+    start = f"{kernel}: parameter {parameter} is {annotation}, which has {rank} dimension{'s' if rank > 1 else ''}"
+    if got.ndim != rank:
+        if rank == 1:
+            hint = f"pass {parameter}.reshape(-1)" if got.contiguous else f"pass a copy: device.array({parameter}.numpy().reshape(-1))"
+        elif got.contiguous:
+            hint = f"give it {rank} dimensions with .reshape(...)"
+        else:
+            hint = f"index or slice it to {rank} dimensions"
+        raise ArgumentError(f"{start}; the argument has {got.ndim}, its shape is {got.shape}; {hint}")
+    if rank == 1:
+        raise ArgumentError(
+            f"{start} and elements side by side; the argument has a stride of {got.strides[0]} elements; "
+            f"pass a copy, device.array({parameter}.numpy()), or declare two dimensions and pass {parameter}.broadcast_to((1, {got.size}))"
+        )
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} is {annotation}, whose elements may be written; the argument repeats elements "
+        f"(shape {got.shape}, strides {got.strides}); pass a copy: device.array({parameter}.numpy())"
+    )
+
+
 def type_variable(kernel: str, parameter: str, variable: str, allowed: tuple[DType, ...], got: DType) -> Never:
     """An element type that the type variable does not allow."""
     choices = ", ".join(of.name for of in allowed)
@@ -105,7 +127,7 @@ def grid(kernel: str, x: int, y: int, z: int) -> Never:
 
 def overlap(kernel: str, written: str, written_array: Array, other: str, other_array: Array, why: str) -> Never:
     """A written array shares memory with another argument."""
-    first = max(written_array.address, other_array.address)
+    first = max(written_array.start, other_array.start)
     shared = min(written_array.end, other_array.end) - first
     raise LaunchError(
         f"{kernel}: the arguments for {written} and {other} overlap ({shared} bytes), and the kernel writes to {written}. {why}; use a copy of one of them"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 import warnings
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from kdsl.errors import DeviceError
 from kdsl.lang.types import DType, DTypeLike, dtype
+from kdsl.runtime import layout
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Step, capture_on, forbid
 from kdsl.runtime.memory import Memory
@@ -43,52 +43,48 @@ class Device(ABC):
     # ------------------------------------------------------------------------------------------------------------------------- arrays
 
     def array(self, values: npt.NDArray[Any]) -> Array:
-        """Copy a one-dimensional NumPy array to the device.
+        """Copy a NumPy array of 1 to 4 dimensions to the device, in row-major order.
 
         Raises TypeError for anything else and for element types that the language lacks, ValueError for other ranks.
         """
         host = self._host_array(values)
         forbid(self, "a copy from the host")
-        made = self._make(host.size, dtype(host.dtype), zeroed=False)
-        self._upload(made, host)
+        made = self._make(host.shape, dtype(host.dtype), zeroed=False)
+        self._upload(made, host.reshape(-1))
         return made
 
-    def empty(self, n: int, dtype: DTypeLike) -> Array:
-        """An array of `n` elements with undefined values."""
-        return self._make(n, _element_type(dtype), zeroed=False)
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
+        """An array of a shape, or of so many elements, with undefined values."""
+        return self._make(shape, _element_type(dtype), zeroed=False)
 
-    def zeros(self, n: int, dtype: DTypeLike) -> Array:
-        """An array of `n` zeros."""
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
+        """An array of zeros."""
         capture = capture_on(self)
-        made = self._make(n, _element_type(dtype), zeroed=capture is None)
+        made = self._make(shape, _element_type(dtype), zeroed=capture is None)
         if capture is not None:  # each launch of the graph finds zeros
             capture.fill(made, made.dtype.numpy.type(0))
         return made
 
-    def full(self, n: int, value: float, dtype: DTypeLike) -> Array:
-        """An array of `n` times `value`. Raises TypeError or OverflowError if the element type cannot hold it."""
-        made = self.empty(n, dtype)
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> Array:
+        """An array of which each element is `value`. Raises TypeError or OverflowError if the element type cannot hold it."""
+        made = self.empty(shape, dtype)
         made.fill(value)
         return made
 
-    def _make(self, n: int, element: DType, *, zeroed: bool) -> Array:
-        try:
-            size = operator.index(n)
-        except TypeError:
-            raise TypeError(f"the number of elements is an int, not {n!r} ({type(n).__name__})") from None
-        if size < 0:
-            raise ValueError(f"the number of elements is at least 0, not {size}")
-        memory = self._allocate(size * element.itemsize, zeroed=zeroed)
-        return Array(memory, memory.address, size, element)
+    def _make(self, shape: int | tuple[int, ...], element: DType, *, zeroed: bool) -> Array:
+        extents = layout.shape_of(shape)
+        memory = self._allocate(layout.count(extents) * element.itemsize, zeroed=zeroed)
+        return Array(memory, memory.address, extents, element)
 
     @staticmethod
     def _host_array(values: object) -> npt.NDArray[Any]:
-        """`values` as a contiguous one-dimensional array whose element type the language has."""
+        """`values` in row-major order, if it has a shape and an element type that a device array can have."""
         if not isinstance(values, np.ndarray):
             raise TypeError(f"a NumPy array is wanted, not {type(values).__name__}; convert it with numpy.asarray(...)")
-        if values.ndim != 1:
+        if not 1 <= values.ndim <= layout.MOST_DIMENSIONS:
             raise ValueError(
-                f"device arrays have one dimension, this one has shape {values.shape}; pass .ravel() and keep the shape beside it"
+                f"device arrays have 1 to {layout.MOST_DIMENSIONS} dimensions, this one has shape {values.shape}; "
+                "pass .reshape(-1) and keep the shape beside it"
             )
         dtype(values.dtype)
         return np.ascontiguousarray(values)

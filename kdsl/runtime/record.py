@@ -100,7 +100,7 @@ def bounds_error(failure: Failure) -> BoundsError:
         message = f"{place}: assertion failed{f': {site.name}' if site.name else ''}, in {where}.\n  {location}{calls}"
         return BoundsError(message, kernel=registered.name, block=failure.block, thread=failure.thread, location=location)
     verb, consequence = _LEFT_OUT[site.kind]
-    several = site.extents is not None and len(site.extents) > 1
+    several = site.rank > 1 or len(site.extents or ()) > 1
     dimension = f" of dimension {failure.dimension}" if several else ""
     message = (
         f"{place}: {verb} outside array {site.name}: index {failure.index}{dimension} is out of bounds for {failure.extent} elements, in {where}. "

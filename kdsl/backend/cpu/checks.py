@@ -11,6 +11,7 @@ from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
+from kdsl.ir.abi import extent_slot
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
@@ -52,8 +53,9 @@ class Checks:
         """What must hold, dimension by dimension."""
         e, memory = self.e, op.memory
         if isinstance(memory, nodes.View):
-            return [Check(e, op.indices[0], indices[0], e.arguments[f"{memory.name}.length"])]
-        extents = [e.i64(extent) for extent in memory.shape]
+            extents = [e.arguments[extent_slot(memory.name, memory.rank, dimension)] for dimension in range(memory.rank)]
+        else:
+            extents = [e.i64(extent) for extent in memory.shape]
         return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
 
     def checked(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:

@@ -21,6 +21,7 @@ from kdsl.backend.cpu.masks import Mask, Masks
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
+from kdsl.ir.abi import extent_slot
 from kdsl.ir.uniformity import Level, Uniformity
 
 
@@ -181,7 +182,7 @@ class Emission:
             case nodes.ParameterValue():
                 return Uniform(self.arguments[op.parameter.name])
             case nodes.Length():
-                return Uniform(self.arguments[f"{op.view.name}.length"])
+                return Uniform(self.arguments[extent_slot(op.view.name, op.view.rank, op.dimension)])
             case nodes.Special():
                 return self.specials.value(op.name)
             case nodes.Get():

@@ -40,9 +40,7 @@ class MemoryAccess:
         indices = [e.value(i) for i in op.indices]
         kind = memory_type(memory.type)
 
-        def load_at(places: list[Lanes]) -> Any:
-            index = self.e.storage.index(memory, places)
-
+        def load_at(places: list[Lanes], index: Lanes) -> Any:
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
 
@@ -53,16 +51,19 @@ class MemoryAccess:
             loaded = e.builder.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, None))
         return Vector(loaded) if isinstance(loaded.type, ir.VectorType) else Uniform(loaded)
 
-    def _by_stride(self, memory: nodes.Memory, indices: list[Lanes], access: Callable[[list[Lanes]], Any]) -> Any:
-        """Make an access to a view whose stride from lane to lane is a run-time value in two versions: for a stride of 1, and for others."""
-        index = indices[0]
+    def _by_stride(self, memory: nodes.Memory, indices: list[Lanes], access: Callable[[list[Lanes], Lanes], Any]) -> Any:
+        """Make an access to a view whose stride from lane to lane is a run-time value in two versions: for a stride of 1, and for others.
+
+        `access` takes the indices, which are checked, and the number of the element."""
+        index = self.e.storage.index(memory, indices)
         if isinstance(memory, nodes.View) and isinstance(index, Linear):
             stride = next((t for t in index.terms if t.coefficient is not None and t.offsets == self.e.lanes.iota), None)
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
-                return self._either(is_one, lambda: access([near]), lambda: access(indices))
-        return access(indices)
+                near_indices = [near] if memory.rank == 1 else indices
+                return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
+        return access(indices, index)
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
         e = self.e
@@ -269,9 +270,7 @@ class MemoryAccess:
         indices = [e.value(i) for i in op.indices]
         value = self._in_memory(op.memory.type, e.value(op.value))
 
-        def store_at(places: list[Lanes]) -> None:
-            index = self.e.storage.index(op.memory, places)
-
+        def store_at(places: list[Lanes], index: Lanes) -> None:
             def access(mask: Mask) -> None:
                 self._store(op.memory, memory_type(op.memory.type), index, value, mask)
 

@@ -6,11 +6,12 @@ same array (element-wise in place) and share a scope; any other overlap with a w
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Term, Vector
+from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.scratch import ALIGNMENT
 from kdsl.ir import nodes
 
@@ -86,21 +87,29 @@ class Storage:
         return start
 
     def index(self, memory: nodes.Memory, indices: list[Lanes]) -> Lanes:
-        """The number of the element: row-major in an array, element by element and lane by lane in a local one."""
+        """The number of the element: by its strides in a view, row-major in an array, element by element and lane by lane in a local one."""
         total = indices[0]
         if isinstance(memory, nodes.View):
-            return total
+            return total if memory.rank == 1 else self._strided(memory, indices)
         for extent, index in zip(memory.shape[1:], indices[1:], strict=True):
             total = self._sum(self._times(total, extent), index)
         if memory.space == "local":
             total = self._sum(self._times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
         return total
 
+    def _strided(self, view: nodes.View, indices: list[Lanes]) -> Lanes:
+        """The sum of indices times strides; affine in the lane where the indices are."""
+        products = [self._by(index, Uniform(self.e.arguments[f"{view.name}.stride.{d}"])) for d, index in enumerate(indices)]
+        return functools.reduce(self._sum, products)
+
     def _times(self, a: Lanes, factor: int) -> Lanes:
+        return self._by(a, self.e.lanes.number(I64, factor))
+
+    def _by(self, a: Lanes, factor: Uniform) -> Lanes:
         lanes = self.e.lanes
-        product = lanes.multiply(a, lanes.number(I64, factor))
+        product = lanes.multiply(a, factor)
         if product is None:
-            product = Vector(self.e.builder.mul(lanes.vector(a), lanes.splat(self.e.i64(factor))))
+            product = Vector(self.e.builder.mul(lanes.vector(a), lanes.splat(factor.scalar)))
         return product
 
     def _sum(self, a: Lanes, b: Lanes) -> Lanes:

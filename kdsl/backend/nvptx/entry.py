@@ -50,9 +50,9 @@ class Entry:
         self.function.calling_convention = "ptx_kernel"
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
-        self._arguments: dict[tuple[SlotKind, object], Any] = {}
+        self._arguments: dict[tuple[SlotKind, object, int], Any] = {}
         for slot, argument in zip(slots, self.function.args, strict=True):
-            self._arguments[slot.kind, slot.parameter or slot.name] = argument
+            self._arguments[slot.kind, slot.parameter or slot.name, slot.dimension] = argument
             self._describe(slot, argument)
         attributes = self.function.attributes
         attributes.add("convergent")
@@ -63,19 +63,23 @@ class Entry:
 
     def address(self, view: nodes.View) -> Any:
         """The address of a view's first element."""
-        return self._arguments["address", view]
+        return self._arguments["address", view, 0]
 
-    def length(self, view: nodes.View) -> Any:
-        """The number of a view's elements, i64."""
-        return self._arguments["length", view]
+    def length(self, view: nodes.View, dimension: int = 0) -> Any:
+        """The extent of a view along a dimension, i64."""
+        return self._arguments["length", view, dimension]
+
+    def stride(self, view: nodes.View, dimension: int) -> Any:
+        """Elements from one index of a dimension to the next, i64, of a view of several dimensions."""
+        return self._arguments["stride", view, dimension]
 
     def value(self, parameter: nodes.ScalarParameter) -> Any:
         """A scalar as it was passed (a bool is a byte)."""
-        return self._arguments["value", parameter]
+        return self._arguments["value", parameter, 0]
 
     def hidden(self, name: str) -> Any:
         """A parameter that every kernel has."""
-        return self._arguments["hidden", name]
+        return self._arguments["hidden", name, 0]
 
     def _describe(self, slot: Slot, argument: Any) -> None:
         if slot.kind == "address":

@@ -210,7 +210,7 @@ class Lowering:
             case nodes.ParameterValue():
                 return self._in_front(op.parameter, lambda: self._parameter(op.parameter))
             case nodes.Length():
-                return self._entry.length(op.view)
+                return self._entry.length(op.view, op.dimension)
             case nodes.Special():
                 return self._in_front(op.name, lambda: self._special(op.name))
             case nodes.Get():

@@ -5,6 +5,7 @@ A failed check goes to a cold block that records it and comes back: there is no 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 from llvmlite import ir
@@ -114,7 +115,7 @@ class Memory:
     def extents(self, memory: nodes.Memory) -> list[Any]:
         """The extents of an array, i64."""
         if isinstance(memory, nodes.View):
-            return [self._entry.length(memory)]
+            return [self._entry.length(memory, dimension) for dimension in range(memory.rank)]
         return [_I64(extent) for extent in memory.shape]
 
     def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Any]) -> tuple[Any, Any]:
@@ -156,7 +157,11 @@ class Memory:
     def _address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
         b, element = self._builder, memory_type(memory.type)
         if isinstance(memory, nodes.View):
-            return b.gep(self._entry.address(memory), indices, inbounds=True, source_etype=element)
+            place = indices[0]
+            if memory.rank > 1:
+                places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(indices)]
+                place = functools.reduce(b.add, places)
+            return b.gep(self._entry.address(memory), [place], inbounds=True, source_etype=element)
         linear = indices[0]
         for index, extent in zip(indices[1:], memory.shape[1:], strict=True):
             linear = b.add(b.mul(linear, _I64(extent)), index)

@@ -108,7 +108,7 @@ def wrong(kind: type[Exception], words: str, action: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "words", "action"),
     [
-        wrong(ValueError, r"shape \(2, 3\); pass .ravel\(\)", lambda: CPU.array(np.zeros((2, 3), np.float32))),
+        wrong(ValueError, r"shape \(1, 1, 1, 2, 3\); pass .reshape\(-1\)", lambda: CPU.array(np.zeros((1, 1, 1, 2, 3), np.float32))),
         wrong(ValueError, r"shape \(\)", lambda: CPU.array(np.array(1.0))),
         wrong(TypeError, "a NumPy array is wanted, not list", lambda: CPU.array([1, 2])),  # type: ignore[arg-type]
         wrong(TypeError, "no element type for NumPy's complex128", lambda: CPU.array(np.zeros(3, complex))),
@@ -124,7 +124,7 @@ def wrong(kind: type[Exception], words: str, action: Any) -> Any:
         wrong(TypeError, "copy it with .numpy", lambda: np.asarray(CPU.zeros(3, f32))),
         wrong(TypeError, "not iterable", lambda: list(CPU.zeros(3, f32))),  # type: ignore[call-overload]
         wrong(TypeError, "copy_from", lambda: CPU.zeros(3, f32).__setitem__(0, 1)),
-        wrong(ValueError, "step 1, not 2", lambda: CPU.zeros(3, f32)[::2]),
+        wrong(ValueError, "not contiguous and cannot be filled", lambda: CPU.zeros(3, f32)[::2].fill(1)),
         wrong(ValueError, "cannot copy 4 elements of f32 to an array of 3", lambda: CPU.zeros(3, f32).copy_from(CPU.zeros(4, f32))),
         wrong(ValueError, "3 elements of f64 to an array of 3 elements of f32", lambda: CPU.zeros(3, f32).copy_from(CPU.zeros(3, f64))),
         wrong(ValueError, "3 elements of float64", lambda: CPU.zeros(3, f32).copy_from(np.zeros(3))),
