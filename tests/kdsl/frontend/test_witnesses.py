@@ -53,5 +53,7 @@ def test_a_witness_passes_through_names_and_functions() -> None:
 
 
 def test_one_warp_per_block_and_one_thread_per_block() -> None:
-    assert views("if is_first_lane():\n    y[row_index()] = 1", "grid=elements('y'), block=32")["y"][2] == "block_index"  # it is the same number
+    assert (
+        views("if is_first_lane():\n    y[row_index()] = 1", "grid=elements('y'), block=32")["y"][2] == "block_index"
+    )  # it is the same number
     assert views("y[block_index()] = 1", "grid=elements('y'), block=1")["y"][1]
