@@ -36,6 +36,12 @@ def _bounds(value: nodes.ValueOp) -> tuple[int, int]:
     return value.range or (value.type.minimum, value.type.maximum)
 
 
+def shift_in_range(op: nodes.Binary) -> bool:
+    """Whether the amount of a shift is known to be neither negative nor as much as the width."""
+    low, high = _bounds(op.right)
+    return low >= 0 and high < op.type.bits
+
+
 class Arithmetic:
     """Emits pure operations with a builder. `width` None means scalars, else vectors of so many lanes."""
 
@@ -196,9 +202,8 @@ class Arithmetic:
 
     def _shift(self, op: nodes.Binary, x: Any, y: Any) -> Any:
         b, of = self.builder, op.type
-        low, high = _bounds(op.right)
         arithmetic = op.op == "shr" and of.is_signed
-        if low >= 0 and high < of.bits:
+        if shift_in_range(op):
             return (b.shl if op.op == "shl" else b.ashr if arithmetic else b.lshr)(x, y)
         inside = b.icmp_unsigned("<", y, self.constant(of, of.bits))  # a negative amount is a large unsigned one
         if arithmetic:

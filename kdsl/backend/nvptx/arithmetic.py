@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.arithmetic import Arithmetic, constant
+from kdsl.backend.llvm.arithmetic import Arithmetic, constant, shift_in_range
 from kdsl.backend.llvm.module import call_intrinsic, value_type
 from kdsl.ir import nodes
 from kdsl.lang.types import BF16, F16, F32, F64, I32, U32, DType
@@ -38,6 +38,24 @@ class PtxArithmetic(Arithmetic):
             wide = replace(op, type=I32 if of.is_signed else U32)
             return self._cut(of, super().binary(wide, self._widened(of, x), self._widened(of, y)))
         return super().binary(op, x, y)
+
+    def _shift(self, op: nodes.Binary, x: Any, y: Any) -> Any:
+        """A shift by an amount that may be out of range: PTX clamps it to the width, which gives 0 or the sign (PTX ISA, "shl" and "shr").
+
+        LLVM 22 would also find that out, but cuts a 64-bit amount to 32 bits without looking at the rest: `4 << -2**63` becomes 4.
+        """
+        b, of = self.builder, op.type
+        if shift_in_range(op) or isinstance(op.right, nodes.Constant):
+            return super()._shift(op, x, y)
+        inside = b.icmp_unsigned("<", y, self.constant(of, of.bits))  # a negative amount is a large unsigned one
+        clamped = b.select(inside, y, self.constant(of, of.bits))
+        amount = b.trunc(clamped, _I32) if of.bits == 64 else clamped if of.bits == 32 else b.zext(clamped, _I32)
+        wide = x if of.bits >= 32 else self._widened(of, x)
+        name = f"shl.b{wide.type.width}" if op.op == "shl" else f"shr.{'s' if of.is_signed else 'u'}{wide.type.width}"
+        register = "l" if of.bits == 64 else "r"
+        kinds = ir.FunctionType(wide.type, [wide.type, _I32])
+        shifted = b.asm(kinds, f"{name} $0, $1, $2;", f"={register},{register},r", [wide, amount], False)
+        return shifted if of.bits >= 32 else b.trunc(shifted, value_type(of))
 
     def _widened(self, of: DType, x: Any) -> Any:
         """A short integer in 32 bits."""
