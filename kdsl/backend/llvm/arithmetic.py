@@ -275,7 +275,11 @@ class Arithmetic:
         if source.is_narrow_float:
             return self.cast(F32, target, narrow.widened(b, source, x))
         if target.is_narrow_float:
-            return self.rounded(target, self._before_narrowing(source, x))
+            near = self._before_narrowing(source, x)
+            if source.is_integer:
+                # LLVM widens an integer that went through `half` straight away where its bits fit the mantissa, and forgets that 2**63 is infinite there
+                near = self._intrinsic("arithmetic.fence", near)
+            return self.rounded(target, near)
         if target.is_bool:
             zero = self.constant(source, 0)
             return b.fcmp_unordered("!=", x, zero) if source.is_float else b.icmp_unsigned("!=", x, zero)

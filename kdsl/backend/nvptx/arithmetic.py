@@ -79,7 +79,9 @@ class PtxArithmetic(Arithmetic):
         if target is F16 and source is F64:
             return b.bitcast(b.fptrunc(x, _HALF), _I16)
         if target is F16 and source.is_integer:
-            return b.bitcast((b.sitofp if source.is_signed else b.uitofp)(x, _HALF), _I16)
+            half = b.bitcast((b.sitofp if source.is_signed else b.uitofp)(x, _HALF), _I16)
+            # LLVM would widen the integer itself where its bits fit the mantissa, and forget that 2**63 is infinite as an f16
+            return self._ptx("mov.b16 $0, $1;", half)
         return super().cast(source, target, x)
 
     def floats(self, op: str, of: DType, x: Any, y: Any) -> Any:
