@@ -8,10 +8,10 @@ from kdsl import SliceMut, f32, kernel
 
 
 def test_exec() -> None:
+    # a file name of its own: Python 3.13 has a source for "<string>" where the interpreter was started with -c
+    code = compile("@kernel(grid=1)\ndef wrong(y: SliceMut[f32]) -> None:\n    y[0] = 1.0\n", "<nowhere>", "exec")
     with pytest.raises(kdsl.KernelError) as caught:
-        text = "@kernel(grid=1)\ndef wrong(y: SliceMut[f32]) -> None:\n    y[0] = 1.0\n"
-        # a name of its own: Python 3.13 has a source for "<string>" where the interpreter was started with -c
-        exec(compile(text, "<nowhere>", "exec"), {"kernel": kernel, "SliceMut": SliceMut, "f32": f32})
+        exec(code, {"kernel": kernel, "SliceMut": SliceMut, "f32": f32})
     assert "`wrong`" in str(caught.value)
     assert "<nowhere>:1" in str(caught.value)
     assert "linecache.cache" in caught.value.hint
