@@ -91,7 +91,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool) -> None:
         """Declares the kernel. Raises KernelError, ContractError or TypeError if the declaration is wrong; the body is compiled later."""
         self._source = parse(function)
-        self.declaration: Declaration = declare(self._source, grid, block, _relations(requires), contract)
+        self.declaration: Declaration = declare(self._source, grid, block, requires, contract)
         """Its signature, geometry and contract."""
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
@@ -135,11 +135,11 @@ class Kernel:
         """The same for another stream: `kernel.on(stream)(…)`."""
         launch = self._launcher.on(stream)
 
-        def checked(*arguments: Any, **keywords: Any) -> Node | None:
+        def launch_on_stream(*arguments: Any, **keywords: Any) -> Node | None:
             self._refuse_changed()
             return launch(*arguments, **keywords)
 
-        return checked
+        return launch_on_stream
 
     def _refuse_changed(self) -> None:
         for change in self._source.captures.changed():
@@ -208,14 +208,6 @@ class Kernel:
         kernel = self._version(wanted.types, wanted.constants)
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
         return _Loaded(layout(kernel), views, _load(kernel, wanted.device), register(kernel))
-
-
-def _relations(requires: object) -> tuple[str, ...]:
-    if isinstance(requires, str):
-        return (requires,)
-    if not isinstance(requires, tuple | list) or not all(isinstance(relation, str) for relation in requires):
-        raise TypeError(f"requires= takes relations as strings, in a tuple; not {requires!r}")
-    return tuple(requires)
 
 
 @overload

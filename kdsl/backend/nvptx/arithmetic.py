@@ -111,7 +111,7 @@ class PtxArithmetic(Arithmetic):
         return self._ptx("cvt.rn.bf16.f32 $0, $1;", x) if of is BF16 else super().rounded(of, x)
 
     def _ptx(self, instruction: str, *operands: Any) -> Any:
-        """An instruction that yields a bf16, which llvmlite has no type for."""
+        """An instruction that yields the 16 bits of an f16 or bf16."""
         kinds = [operand.type for operand in operands]
         constraints = ",".join(["=h", *("f" if isinstance(kind, ir.FloatType) else "h" for kind in kinds)])
         return self.builder.asm(ir.FunctionType(_I16, kinds), instruction, constraints, operands, False)
