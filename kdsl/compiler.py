@@ -248,8 +248,8 @@ def kernel(
 def _version_of_compiler() -> str:
     """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
-    others = (root / "ir" / "abi.py", root / "ir" / "uniformity.py", root / "lang" / "intrinsics.py")
-    sources = [*sorted((root / "backend").rglob("*.py")), *others]
+    rows = (root / "lang" / "intrinsics").glob("*.py")
+    sources = [*sorted((root / "backend").rglob("*.py")), root / "ir" / "abi.py", root / "ir" / "uniformity.py", *sorted(rows)]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import atomics, expand, geometry, memory, operators
+from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
 from kdsl.frontend.function import Function, Overloaded
@@ -291,6 +291,12 @@ def _to_atomic(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Cal
     return atomics.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
 
 
+def _to_instruction(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
+    places = {name: _place(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    return instructions.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
+
+
 def _static_assert(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     _count(ctx, row.name, arguments, 2, node, row.name + row.signature)
     place = _place(node, 0, "condition")
@@ -332,5 +338,6 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToFence: _to_fence,
     table.ToClock: _to_clock,
     table.ToSleep: _to_sleep,
+    table.ToInstruction: _to_instruction,
     table.ToFrontend: _to_frontend,
 }

@@ -14,29 +14,37 @@ from kdsl.lang.intrinsics import INTRINSICS
 
 def check(kernel: nodes.Kernel) -> None:
     """Raise KernelError at the first operation that threads may reach apart."""
-    needed = [op for op in nodes.walk(kernel.body) if isinstance(op, nodes.Barrier | nodes.Exchange)]
+    needed = [op for op in nodes.walk(kernel.body) if _together(op) != "none"]
     if not needed:
         return
     uniformity = Uniformity(kernel)
     for op in needed:
-        barrier = isinstance(op, nodes.Barrier)
+        barrier = _together(op) == "block"
         control = uniformity.divergence(op, above=Level.BLOCK if barrier else Level.GROUP)
         if control is not None:
             raise _divergent(op, control, uniformity)
 
 
-def _divergent(op: nodes.Barrier | nodes.Exchange, control: nodes.Op, uniformity: Uniformity) -> KernelError:
-    place, why = _cause(control, uniformity)
+def _together(op: nodes.Op) -> str:
+    """Who must reach an operation together: the lanes of a `warp`, the threads of a `block`, or `none`."""
     if isinstance(op, nodes.Barrier):
+        return "block"
+    return INTRINSICS[op.name].convergence if isinstance(op, nodes.Exchange | nodes.Instruction) else "none"
+
+
+def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> KernelError:
+    place, why = _cause(control, uniformity)
+    if _together(op) == "block":
+        name = op.name if isinstance(op, nodes.Instruction) else "sync_threads"
         return KernelError(
-            "not all threads of the block reach sync_threads() together",
+            f"not all threads of the block reach {name}() together",
             op.location,
             "move the barrier out of the branch or loop, or make its condition the same for the whole block",
             [(why.format("thread"), place)],
         )
-    name = INTRINSICS[op.name].name
+    assert isinstance(op, nodes.Exchange | nodes.Instruction)
     return KernelError(
-        f"not all lanes of the warp reach {name}() together",
+        f"not all lanes of the warp reach {op.name}() together",
         op.location,
         "move the call out of the branch or loop, or make its condition the same for the whole warp; let lanes without work pass a neutral value",
         [(why.format("lane"), place)],

@@ -15,7 +15,7 @@ def check(kernel: nodes.Kernel, target: str) -> None:
     side = "cpu" if target == "cpu" else "gpu"
     for op in nodes.walk(kernel.body):
         if (
-            isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep)
+            isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction)
             and side not in INTRINSICS[op.name].targets
         ):
             only, other = ("GPU", "CPU") if side == "cpu" else ("CPU", "GPU")

@@ -1,7 +1,8 @@
 """The typed IR of one specialised kernel: structured, every value typed, every operation with its place in the source.
 
 A `Kernel` holds parameters, arrays, variables and a `Block`. A block is a list of operations in the order of evaluation. An operation that
-yields a value *is* that value (`ValueOp`), is defined once and may be used by later operations of the same block and of blocks nested in it.
+yields a value *is* that value (`ValueOp`), is defined once and may be used by later operations of the same block and of blocks nested in it; one that
+yields several (`Instruction`) is followed by its `Result`s.
 What Python assigns more than once is a `Variable`, read by `Get` and changed by `Set`. Control stays structured: `If`, `While`, `ForRange`,
 `Scope`. `@function` calls are already expanded in place (a `Scope` with `Leave` where the function returns early).
 
@@ -15,35 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from kdsl.ir.instruction import Element as Element
+from kdsl.ir.instruction import Instruction as Instruction
+from kdsl.ir.instruction import Result as Result
+from kdsl.ir.operation import Op as Op
+from kdsl.ir.operation import ValueOp as ValueOp
 from kdsl.ir.places import Array as Array
 from kdsl.ir.places import Location as Location
 from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
-from kdsl.lang.types import DType
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
-
-
-@dataclass(eq=False, kw_only=True)
-class Op:
-    """One operation."""
-
-    location: Location
-    """Its place in the source."""
-
-
-@dataclass(eq=False, kw_only=True)
-class ValueOp(Op):
-    """An operation that yields a value, which is this object."""
-
-    type: DType
-    """Type of the value."""
-    range: tuple[int, int] | None = None
-    """Smallest and largest value that an integer can take, if more is known than its type says."""
-    hint: str = ""
-    """Name in the source, for readable code; no meaning."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -473,6 +458,8 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return op.arguments
         case Atomic():
             return (*op.indices, *op.arguments)
+        case Instruction():
+            return (*(i for element in op.elements for i in element.indices), *op.arguments)
         case Sleep():
             return (op.nanoseconds,)
         case Set():

@@ -75,6 +75,10 @@ class _Printer:
                 self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
             case nodes.Fence():
                 self.line(indent, f"fence {op.scope}", op)
+            case nodes.Instruction():
+                parts = [self.element(element) for element in op.elements] + [use(a) for a in op.arguments]
+                parts += [f"{name}={value}" for name, value in op.options.items()]
+                self.line(indent, f"{op.name}({', '.join(parts)})", op)
             case nodes.Sleep():
                 self.line(indent, f"sleep {use(op.nanoseconds)}", op)
             case nodes.Assertion():
@@ -130,10 +134,12 @@ class _Printer:
                 return f"atomic {op.op} {self.element(op)} by ({given}) {op.order} {op.scope}{_check(op)}"
             case nodes.Clock():
                 return op.name
+            case nodes.Result():
+                return f"{op.of.name} result {op.index}"
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
 
-    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> str:
+    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Element) -> str:
         name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
         return f"{name}[{', '.join(self.use(i) for i in op.indices)}]"
 

@@ -149,7 +149,7 @@ class Uniformity:
                 if isinstance(op.memory, nodes.Array) and op.memory.space == "local":
                     return Level.LANE
                 return self._most(op.indices)
-            case nodes.Atomic() | nodes.Clock():
+            case nodes.Atomic() | nodes.Clock() | nodes.Result():
                 return Level.LANE
             case nodes.Exchange():
                 lowering = INTRINSICS[op.name].lowering

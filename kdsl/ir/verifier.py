@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.ir import nodes
-from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToSleep
+from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.types import BOOL, I64, U32, DType
 
 
@@ -49,6 +49,8 @@ class _Verifier:
             if not isinstance(op, nodes.While):
                 self.operands(op)
             self.types(op)
+            if isinstance(op, nodes.Result):
+                self.require(block.ops[position - 1 - op.index] is op.of, "the results of an instruction follow it in order", op)
             self.nested(op, loops, scopes)
             if isinstance(op, nodes.ValueOp):
                 self.defined.add(op)
@@ -137,6 +139,12 @@ class _Verifier:
             case nodes.Clock():
                 self.row(op, ToClock)
                 self.require(op.type is I64, "a clock is an i64", op)
+            case nodes.Instruction():
+                self.row(op, ToInstruction)
+                for element in op.elements:
+                    self.place(element.memory, element.indices, op)
+            case nodes.Result():
+                self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an instruction has the result", op)
             case nodes.Fence():
                 self.row(op, ToFence)
                 self.require(op.scope in SCOPES, "a scope exists", op)
@@ -176,7 +184,7 @@ class _Verifier:
         if lowering.kind != "shuffle":
             self.require(of.is_integer if lowering.mode in ("and", "or", "xor") else not of.is_bool, f"{op.name} fits {of}", op)
 
-    def row(self, op: nodes.Exchange | nodes.Atomic | nodes.Clock | nodes.Fence | nodes.Sleep, lowering: type) -> None:
+    def row(self, op: nodes.Exchange | nodes.Atomic | nodes.Clock | nodes.Fence | nodes.Sleep | nodes.Instruction, lowering: type) -> None:
         row = INTRINSICS.get(op.name)
         self.require(row is not None and isinstance(row.lowering, lowering), "an intrinsic is in the table", op)
 
@@ -198,15 +206,18 @@ class _Verifier:
 
     def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
         memory = op.memory
-        known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
-        self.require(memory in known, "an array belongs to the kernel", op)
-        rank = len(memory.shape) if isinstance(memory, nodes.Array) else memory.rank
-        self.require(len(op.indices) == rank, "an access has one index per dimension", op)
-        self.require(all(i.type is I64 for i in op.indices), "indices are i64", op)
+        self.place(memory, op.indices, op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
         self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
+
+    def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], op: nodes.Op) -> None:
+        known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
+        self.require(memory in known, "an array belongs to the kernel", op)
+        rank = len(memory.shape) if isinstance(memory, nodes.Array) else memory.rank
+        self.require(len(indices) == rank, "an access has one index per dimension", op)
+        self.require(all(i.type is I64 for i in indices), "indices are i64", op)
 
 
 def _unary_fits(op: nodes.Unary) -> bool:

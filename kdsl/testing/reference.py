@@ -22,7 +22,7 @@ from kdsl.lang.intrinsics import (
 
 _INTRODUCTION: Final = """# Intrinsics
 
-Made from the table in `kdsl/lang/intrinsics.py` by `python -m kdsl.testing.reference`; do not edit. `T` is an element type, `I` an integer type, `F` a float
+Made from the table in `kdsl/lang/intrinsics/` by `python -m kdsl.testing.reference`; do not edit. `T` is an element type, `I` an integer type, `F` a float
 type. A row without a remark works on every target: the GPUs from `sm_80` on, and the CPU. Below its least PTX version or compute capability an intrinsic is
 refused with both named; the sections are those of the PTX ISA.
 """
@@ -95,7 +95,8 @@ def intrinsics_page() -> str:
     """The whole page, in Markdown."""
     rest = list(INTRINSICS.values())
     parts = [_INTRODUCTION]
-    for title, belongs in _GROUPS:
+    topics = {row.topic: (lambda r, topic=row.topic: r.topic == topic) for row in rest if row.topic}
+    for title, belongs in (*topics.items(), *_GROUPS):
         rows = [row for row in rest if belongs(row)]
         rest = [row for row in rest if row not in rows]
         parts.append(f"## {title}\n{_note(title)}{_table(title, rows)}")

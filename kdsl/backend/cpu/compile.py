@@ -13,6 +13,7 @@ from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.llvm.module import optimise as run_pipeline
 from kdsl.backend.llvm.module import parse
 from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,15 @@ class CpuObject:
 
 def group_width(kernel: nodes.Kernel, host: HostCpu) -> int:
     """Lanes per group: a warp if lanes exchange, else a vector register of 32-bit lanes, but no more than the block fills."""
-    if any(isinstance(op, nodes.Exchange) for op in nodes.walk(kernel.body)):
+    if any(_exchanges(op) for op in nodes.walk(kernel.body)):
         return nodes.WARP_SIZE
     needed = 1 << max(1, (kernel.threads - 1).bit_length())
     return min(host.lanes, needed)
+
+
+def _exchanges(op: nodes.Op) -> bool:
+    """Whether an operation is one of a whole warp."""
+    return isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Instruction) and INTRINSICS[op.name].convergence == "warp")
 
 
 def build_module(kernel: nodes.Kernel, host: HostCpu) -> tuple[ir.Module, str, int]:

@@ -8,12 +8,12 @@ flattened branches); after a jump `dead` is True and the current LLVM block is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu import atomics
+from kdsl.backend.cpu import atomics, instructions
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
@@ -66,6 +66,8 @@ class Emission:
         """LLVM values of the slots of `ir.abi`, by their names."""
         self.values: dict[nodes.ValueOp, Lanes] = {}
         """What has been emitted and may be used at the builder's position."""
+        self.results: dict[nodes.Instruction, Sequence[Lanes]] = {}
+        """What instructions yielded that have been emitted."""
         self.mask: Mask = None
         """Active lanes."""
         self.dead = False
@@ -157,6 +159,8 @@ class Emission:
                 self.checks.assertion(op)
             case nodes.Fence():
                 atomics.fence(self, op)
+            case nodes.Instruction():
+                self.results[op] = instructions.emit(self, op)
             case nodes.Barrier():
                 raise AssertionError("barriers stand at block level")
             case _:
@@ -193,6 +197,8 @@ class Emission:
                 return self.memory.load(op)
             case nodes.Exchange():
                 return self.exchanges.value(op)
+            case nodes.Result():
+                return self.results[op.of][op.index]
             case nodes.Atomic():
                 return atomics.value(self, op)
             case nodes.Compare():

@@ -208,7 +208,7 @@ class _Fission:
             raise CodeGenerationError(
                 f"{op.location}: control around a barrier depends on a value that differs between the threads of a block"
             )
-        if isinstance(op, nodes.Exchange):
+        if isinstance(op, nodes.Exchange | nodes.Result):
             self.plan.exports.add(op)
         else:
             self.plan.scalars.add(op)
@@ -330,7 +330,7 @@ class _Fission:
         if value in seen or self.at_block_level(value):
             return 0
         seen.add(value)
-        if isinstance(value, nodes.Load | nodes.Get | nodes.Exchange | nodes.Atomic):
+        if isinstance(value, nodes.Load | nodes.Get | nodes.Exchange | nodes.Atomic | nodes.Result):
             return _RECOMPUTE_LIMIT + 1
         own = 0 if self.uniformity.level(value) is Level.BLOCK else 1
         if isinstance(value, nodes.Binary) and value.op in ("div", "floordiv", "mod") and not isinstance(value.right, nodes.Constant):

@@ -77,7 +77,7 @@ def _intrinsics(kernel: nodes.Kernel) -> list[str]:
     """The names of the intrinsics that a kernel uses and that may have floors."""
     used: dict[str, None] = {}
     for op in nodes.walk(kernel.body):
-        if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep):
+        if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction):
             used[op.name] = None
         elif isinstance(op, nodes.Barrier):
             used.update(dict.fromkeys(_BARRIERS))

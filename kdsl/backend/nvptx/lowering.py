@@ -6,13 +6,14 @@ the CPU, memory, exchange and indices to their modules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import intrinsic, value_type
-from kdsl.backend.nvptx import atomics
+from kdsl.backend.nvptx import atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
@@ -60,6 +61,7 @@ class Lowering:
         self._block_index: tuple[Any, Any, Any] | None = None
         self._once: dict[object, Any] = {}
         self._values: dict[nodes.ValueOp, Any] = {}
+        self._results: dict[nodes.Instruction, Sequence[Any]] = {}
         self._variables = {
             v: opaque(self._prologue.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)
         }
@@ -97,6 +99,9 @@ class Lowering:
                 b.call(intrinsic(b.module, name, ir.VoidType(), [_I32], convergent=True), [_I32(0)])
             case nodes.Fence():
                 atomics.fence(b, op.scope)
+            case nodes.Instruction():
+                addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices]) for e in op.elements]
+                self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses)
             case nodes.Sleep():
                 atomics.sleep(b, self._use(op.nanoseconds))
             case nodes.If():
@@ -221,6 +226,8 @@ class Lowering:
                 return self._exchange(op)
             case nodes.Atomic():
                 return self._memory.atomic(op, [self._use(i) for i in op.indices], [self._use(a) for a in op.arguments])
+            case nodes.Result():
+                return self._results[op.of][op.index]
             case nodes.Clock():
                 return atomics.clock(b, op.name)
             case _:

@@ -35,6 +35,7 @@ class Memory:
         self._failures = failures
         self._bases: dict[nodes.Array, Any] = {}
         self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
+        self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
             make = self._shared if array.space == "shared" else self._local
             self._bases[array] = make(array, number, prologue)
@@ -80,7 +81,7 @@ class Memory:
         b = self._builder
         after = self._check(op, indices)[1] if op.checked else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
-        b.store(stored, self._address(op.memory, indices), align=op.value.type.itemsize)
+        b.store(stored, self.address(op.memory, indices), align=op.value.type.itemsize)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
@@ -89,9 +90,9 @@ class Memory:
         """The old value of the element, or 0 where a check fails."""
         b = self._builder
         if not op.checked:
-            return atomics.atomic(b, op, self._address(op.memory, indices), arguments)
+            return atomics.atomic(b, op, self.address(op.memory, indices), arguments)
         bad, after = self._check(op, indices)
-        old = atomics.atomic(b, op, self._address(op.memory, indices), arguments)
+        old = atomics.atomic(b, op, self.address(op.memory, indices), arguments)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -146,7 +147,7 @@ class Memory:
         b, of = self._builder, memory.type
         if isinstance(memory, nodes.Array) and memory not in self._stored:
             return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
-        loaded = b.load(self._address(memory, indices), align=of.itemsize, typ=memory_type(of))
+        loaded = b.load(self.address(memory, indices), align=of.itemsize, typ=memory_type(of))
         if isinstance(memory, nodes.View):
             if self._entry.promises[memory].constant:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
@@ -154,7 +155,8 @@ class Memory:
             loaded = _freeze(b, loaded)
         return _value(b, of, loaded)
 
-    def _address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
+    def address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
+        """Where an element lies, a pointer into the space of its array."""
         b, element = self._builder, memory_type(memory.type)
         if isinstance(memory, nodes.View):
             place = indices[0]

@@ -27,6 +27,10 @@ _LOOPS_AND_ARRAYS = {
 
 def probe(row: Intrinsic) -> Any:
     """A kernel that uses the row, made from its signature and lowering."""
+    if row.example:
+        return written(
+            f"x: Slice[{element(row)}], y: SliceMut[{element(row)}]", f"t = thread_index()\nv = x[t]\nw = x[t + 1]\n{row.example}"
+        )
     grid = 'tiles(rows="len(x)", columns=1, tile=(32, 1))' if row.name == "tile_index" else "1"
     return written(
         f"x: Slice[{element(row)}], y: SliceMut[{element(row)}]", f"t = thread_index()\nv = x[t]\nw = x[t + 1]\n{use(row)}", grid=grid
@@ -35,6 +39,8 @@ def probe(row: Intrinsic) -> Any:
 
 def element(row: Intrinsic) -> str:
     """An element type that the row takes."""
+    if row.element:
+        return row.element
     lowering = row.lowering
     if isinstance(lowering, ToAtomic):
         return next(iter(lowering.types))

@@ -1,0 +1,20 @@
+"""The meaning of `nodes.Instruction` on the CPU, by the name of its row: one function each, kept in the file of its topic. What is GPU only has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kdsl.backend.cpu.lanes import Lanes
+from kdsl.ir import nodes
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {}
+"""Emits an instruction for the active lanes of a group; yields its results. `EMITTERS.update({...})` with the tables of the topics stands below."""
+
+
+def emit(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
+    """The results of an instruction."""
+    return EMITTERS[op.name](emission, op)

@@ -1,0 +1,40 @@
+"""Atomic operations and fences."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kdsl.lang.intrinsics.row import ToAtomic, ToFence, row
+
+SCOPES: Final[dict[str, str]] = {"block": "cta", "device": "gpu", "system": "sys"}
+"""The scopes of atomic operations and fences, each with PTX's name for it."""
+
+_WORDS: Final = {"i32": "b32", "u32": "b32", "i64": "b64", "u64": "b64"}
+_BITS: Final = {**_WORDS, "f32": "b32", "f64": "b64"}
+_SUMS: Final = {"i32": "s32", "u32": "u32", "i64": "u64", "u64": "u64", "f32": "f32", "f64": "f64"}
+_ORDERED: Final = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64"}
+_COUNTS: Final = {"u32": "u32"}
+
+
+# fmt: off
+# Atomic operations on elements of a SliceMut or of a shared array; `index` is a tuple for an array of several dimensions
+_WHERE = 'scope: str = "device", order: str = "relaxed"'
+_RMW: dict[str, Any] = {"memory": "reads and writes", "isa": "atom"}
+atomic_add = row("atomic_add", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("add", "atom.add", {"signed": "add", "unsigned": "add", "float": "fadd"}, _SUMS), "Add to an element; its old value. Integers wrap. Floats are added in the order of arrival, so the last bits can differ from run to run.", **_RMW)
+atomic_sub = row("atomic_sub", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("sub", "atom.add", {"signed": "sub", "unsigned": "sub", "float": "fsub"}, _SUMS), "Subtract from an element; its old value. As atomic_add of the negated value.", **_RMW)
+atomic_min = row("atomic_min", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("min", "atom.min", {"signed": "min", "unsigned": "umin"}, _ORDERED), "Make an element the smaller of itself and the value; its old value.", **_RMW)
+atomic_max = row("atomic_max", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("max", "atom.max", {"signed": "max", "unsigned": "umax"}, _ORDERED), "Make an element the larger of itself and the value; its old value.", **_RMW)
+atomic_and = row("atomic_and", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("and", "atom.and", {"signed": "and", "unsigned": "and"}, _WORDS), "Bitwise and into an element; its old value.", **_RMW)
+atomic_or = row("atomic_or", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("or", "atom.or", {"signed": "or", "unsigned": "or"}, _WORDS), "Bitwise or into an element; its old value.", **_RMW)
+atomic_xor = row("atomic_xor", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("xor", "atom.xor", {"signed": "xor", "unsigned": "xor"}, _WORDS), "Bitwise exclusive or into an element; its old value.", **_RMW)
+atomic_exchange = row("atomic_exchange", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("exchange", "atom.exch", {"signed": "xchg", "unsigned": "xchg", "float": "xchg"}, _BITS), "Replace an element; its old value.", **_RMW)
+atomic_cas = row("atomic_cas", f"(array, index, compare: T, value: T, {_WHERE}) -> T", ToAtomic("cas", "atom.cas", {}, _BITS), "Replace an element if it has the bits of `compare`; its old value.", **_RMW)
+atomic_inc = row("atomic_inc", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("inc", "atom.inc", {"unsigned": "uinc_wrap"}, _COUNTS), "Add 1 to an element, or make it 0 if it is `limit` or more; its old value.", **_RMW)
+atomic_dec = row("atomic_dec", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("dec", "atom.dec", {"unsigned": "udec_wrap"}, _COUNTS), "Subtract 1 from an element, or make it `limit` if it is 0 or above `limit`; its old value.", **_RMW)
+atomic_load = row("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, _BITS, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld")
+atomic_store = row("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, _BITS, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st")
+# Fences
+fence_block = row("fence_block", "() -> None", ToFence("block"), "Accesses of this thread before it come before those after it, for all threads of the block; sequentially consistent.", memory="orders", isa="membar, fence")
+fence_device = row("fence_device", "() -> None", ToFence("device"), "The same for all threads of the device.", memory="orders", isa="membar, fence")
+fence_system = row("fence_system", "() -> None", ToFence("system"), "The same for all threads of all devices and of the host.", memory="orders", isa="membar, fence")
+# fmt: on

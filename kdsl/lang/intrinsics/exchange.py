@@ -1,0 +1,25 @@
+"""Exchange between the lanes of a warp."""
+
+from __future__ import annotations
+
+from kdsl.lang.intrinsics.row import ToExchange, row
+
+# fmt: off
+# Exchange between lanes
+warp_sum = row("warp_sum", "(value: T) -> T", ToExchange("reduce", "add"), "Sum over the lanes of the warp, combined with xor 16, 8, 4, 2, 1.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="shfl.sync, redux.sync")
+warp_max = row("warp_max", "(value: T) -> T", ToExchange("reduce", "max"), "Largest value over the lanes of the warp; NaN if any is.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="shfl.sync, redux.sync")
+warp_min = row("warp_min", "(value: T) -> T", ToExchange("reduce", "min"), "Smallest value over the lanes of the warp; NaN if any is.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="shfl.sync, redux.sync")
+warp_and = row("warp_and", "(value: I) -> I", ToExchange("reduce", "and"), "Bitwise and over the lanes of the warp.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="redux.sync")
+warp_or = row("warp_or", "(value: I) -> I", ToExchange("reduce", "or"), "Bitwise or over the lanes of the warp.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="redux.sync")
+warp_xor = row("warp_xor", "(value: I) -> I", ToExchange("reduce", "xor"), "Bitwise exclusive or over the lanes of the warp.", convergence="warp", least_ptx=(7, 0), least_capability=80, isa="redux.sync")
+warp_prefix_sum = row("warp_prefix_sum", "(value: T) -> T", ToExchange("scan", "add"), "Sum over the lane itself and those below it, combined by halves: 1, 2, 4, 8, 16.", convergence="warp", isa="shfl.sync")
+shuffle = row("shuffle", "(value: T, lane: i64, width: int = 32) -> T", ToExchange("shuffle", "idx"), "The value of lane `lane % width` of the lane's segment of `width` lanes; the own value where that lane takes no part.", convergence="warp", isa="shfl.sync")
+shuffle_xor = row("shuffle_xor", "(value: T, mask: i64, width: int = 32) -> T", ToExchange("shuffle", "bfly"), "The value of lane `lane_index() ^ (mask % width)`; the own value where that lane takes no part.", convergence="warp", isa="shfl.sync")
+shuffle_up = row("shuffle_up", "(value: T, delta: i64, width: int = 32) -> T", ToExchange("shuffle", "up"), "The value of lane `lane_index() - delta % width`; the own value where the segment of `width` lanes has none.", convergence="warp", isa="shfl.sync")
+shuffle_down = row("shuffle_down", "(value: T, delta: i64, width: int = 32) -> T", ToExchange("shuffle", "down"), "The value of lane `lane_index() + delta % width`; the own value where the segment of `width` lanes has none.", convergence="warp", isa="shfl.sync")
+warp_any = row("warp_any", "(predicate: bool) -> bool", ToExchange("vote", "any"), "Whether it holds in some lane of the warp.", convergence="warp", isa="vote.sync")
+warp_all = row("warp_all", "(predicate: bool) -> bool", ToExchange("vote", "all"), "Whether it holds in all lanes of the warp.", convergence="warp", isa="vote.sync")
+warp_ballot = row("warp_ballot", "(predicate: bool) -> u32", ToExchange("vote", "ballot"), "Bit n says whether it holds in lane n.", convergence="warp", isa="vote.sync")
+warp_match_any = row("warp_match_any", "(value: T) -> u32", ToExchange("match", "any"), "Bit n says whether lane n holds the same bits as this lane.", convergence="warp", isa="match.sync")
+warp_match_all = row("warp_match_all", "(value: T) -> bool", ToExchange("match", "all"), "Whether all lanes of the warp hold the same bits.", convergence="warp", isa="match.sync")
+# fmt: on

@@ -1,0 +1,52 @@
+"""Where a thread stands, arrays, marks for the compiler, and the barrier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kdsl.lang.intrinsics.row import ToBarrier, ToFrontend, ToSpecial, row
+
+
+@dataclass(frozen=True, eq=False)
+class IndexTriple:
+    """`thread_idx`, `block_idx`, `block_dim`, `grid_dim`: i64 values with the attributes x, y and z."""
+
+    name: str
+    """Name in the language."""
+
+    @property
+    def x(self) -> int:
+        """Along the fastest dimension."""
+        raise TypeError(f"{self.name} works only inside a function marked @kernel or @function")
+
+    y = z = x
+
+
+thread_idx: Final = IndexTriple("thread_idx")
+block_idx: Final = IndexTriple("block_idx")
+block_dim: Final = IndexTriple("block_dim")
+grid_dim: Final = IndexTriple("grid_dim")
+
+WARP_SIZE: Final = 32
+
+
+# fmt: off
+# Where the thread stands
+thread_index = row("thread_index", "() -> i64", ToFrontend("thread_index"), "Number of the thread in the grid; a witness: unique to the thread.")
+row_index = row("row_index", "() -> i64", ToFrontend("row_index"), "Number of the warp in the grid; under `if is_first_lane():` a witness.")
+block_index = row("block_index", "() -> i64", ToFrontend("block_index"), "Number of the block in the grid; under `if is_first_thread():` a witness.")
+tile_index = row("tile_index", "() -> tile", ToFrontend("tile_index"), "First row, first column and batch (`.row`, `.column`, `.batch`) of the block's tile; the grid is `tiles`.")
+lane_index = row("lane_index", "() -> i64", ToSpecial("lane_index"), "Number of the thread in its warp, 0 to 31.")
+warp_index = row("warp_index", "() -> i64", ToSpecial("warp_index"), "Number of the warp in its block.")
+is_first_lane = row("is_first_lane", "() -> bool", ToFrontend("is_first_lane"), "Whether this is lane 0 of its warp.")
+is_first_thread = row("is_first_thread", "() -> bool", ToFrontend("is_first_thread"), "Whether this is thread 0 of its block.")
+# Arrays and loops
+shared_array = row("shared_array", "(shape, dtype) -> array", ToFrontend("shared_array"), "An array that the threads of a block share; its elements start undefined.")
+local_array = row("local_array", "(shape, dtype) -> array", ToFrontend("local_array"), "An array of the thread's own; in registers where its indices are compile-time.")
+unroll = row("unroll", "(start, stop, step)", ToFrontend("unroll"), "Like `range` with compile-time arguments; the body is repeated for every value, which is a constant in it.")
+# Barrier
+sync_threads = row("sync_threads", "() -> None", ToBarrier(), "Wait for all threads of the block that have not returned.", convergence="block", memory="orders", isa="bar{.cta}.sync")
+# Compile time
+static_assert = row("static_assert", "(condition: bool, message: str) -> None", ToFrontend("static_assert"), "An error with this message when the kernel is compiled, unless the condition is known to hold.")
+# fmt: on
