@@ -206,6 +206,8 @@ class Kernel:
 
     def _specialise(self, wanted: Specialisation) -> _Loaded:
         kernel = self._version(wanted.types, wanted.constants)
+        if any(site.kind == "print" for site in kernel.sites) and wanted.device.failures.output is not None:
+            wanted.device.failures.output.expect()
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
         return _Loaded(layout(kernel), views, _load(kernel, wanted.device), register(kernel))
 

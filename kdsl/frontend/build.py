@@ -18,6 +18,7 @@ from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
 from kdsl.frontend.values import Literal, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
+from kdsl.ir import checked as checks
 from kdsl.ir import nodes
 from kdsl.lang.declaration import Declaration, Parameter, StructType
 from kdsl.lang.types import DType
@@ -111,4 +112,6 @@ def _finish(ctx: Context) -> nodes.Kernel:
         grid_rank=grid_rank(ctx.declaration.geometry),
     )
     convergence.check(kernel)
+    if ctx.checked:
+        checks.check(kernel)
     return kernel

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators
+from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
 from kdsl.frontend.function import Function, Overloaded
@@ -18,6 +18,7 @@ from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import BOOL, DTYPES, F32, I64, U32, DType
 
 Evaluated = tuple[Value, ...]
+_ALL_LANES: Final = 0xFFFFFFFF
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
@@ -25,6 +26,9 @@ def call(ctx: Context, node: ast.Call) -> Value:
     from kdsl.frontend.expressions import evaluate  # expressions contain calls, calls contain expressions
 
     callee = evaluate(ctx, node.func)
+    if isinstance(callee, Builtin) and callee.name == "print":
+        printing.call(ctx, node)
+        return Nothing()
     positional = tuple(evaluate(ctx, argument) for argument in node.args)
     keywords: dict[str, Value] = {}
     for keyword in node.keywords:
@@ -224,7 +228,7 @@ def _to_barrier(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Ca
 def _to_exchange(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     lowering = row.lowering
     assert isinstance(lowering, table.ToExchange)
-    _count(ctx, row.name, arguments, 3 if lowering.kind == "shuffle" else 1, node, row.name + row.signature)
+    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
     width = nodes.WARP_SIZE
     place = _place(node, 0, row.parameters[0][0])
     if lowering.kind == "vote":
@@ -239,9 +243,20 @@ def _to_exchange(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
             amount = _place(node, 1, row.parameters[1][0])
             operands = (value, coerce(ctx, arguments[1], I64, amount, f"the second argument of {row.name}()"))
             width = _width(ctx, row, arguments[2], _place(node, 2, "width"))
-    made = nodes.Exchange(location=ctx.location, type=of, name=row.name, arguments=operands, width=width)
+    mask = _mask(ctx, row, arguments[-1], _place(node, len(row.parameters) - 1, "mask"))
+    made = nodes.Exchange(location=ctx.location, type=of, name=row.name, arguments=operands, width=width, mask=mask)
     ctx.emit(made)
     return made
+
+
+def _mask(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> nodes.ValueOp | None:
+    """The lanes that take part, None for all."""
+    known = known_number(value)
+    if known == _ALL_LANES:
+        return None
+    if known == 0:
+        raise ctx.error(f"the mask of {row.name}() names no lane", place, "each lane that comes is in its mask")
+    return coerce(ctx, value, U32, place, f"the mask of {row.name}()")
 
 
 def _refuse_type(ctx: Context, row: Intrinsic, lowering: table.ToExchange, of: DType, place: ast.AST) -> None:

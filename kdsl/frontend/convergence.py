@@ -29,6 +29,8 @@ def _together(op: nodes.Op) -> str:
     """Who must reach an operation together: the lanes of a `warp`, the threads of a `block`, or `none`."""
     if isinstance(op, nodes.Barrier):
         return "block"
+    if isinstance(op, nodes.Exchange) and op.mask is not None:
+        return "none"  # the mask says who takes part
     return INTRINSICS[op.name].convergence if isinstance(op, nodes.Exchange | nodes.Instruction) else "none"
 
 
@@ -46,7 +48,8 @@ def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> Kerne
     return KernelError(
         f"not all lanes of the warp reach {op.name}() together",
         op.location,
-        "move the call out of the branch or loop, or make its condition the same for the whole warp; let lanes without work pass a neutral value",
+        "move the call out of the branch or loop, or make its condition the same for the whole warp; let lanes without work pass a neutral value, "
+        "or say with mask= which lanes come",
         [(why.format("lane"), place)],
     )
 

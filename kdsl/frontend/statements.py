@@ -164,7 +164,7 @@ def _assert(ctx: Context, node: ast.Assert) -> None:
     if node.msg is not None:
         text = evaluate(ctx, node.msg)
         if not isinstance(text, Text):
-            raise ctx.error("the message of an assertion is a plain string", node.msg, "values cannot be printed from a kernel")
+            raise ctx.error("the message of an assertion is a plain string", node.msg, "print() writes values")
         message = text.value
     test = condition(ctx, node.test)
     if isinstance(test, Literal):

@@ -35,7 +35,7 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "List": ("a list", "use local_array(shape, dtype), or a tuple"),
     "Dict": ("a dict", "use a struct or separate names"),
     "Set": ("a set", "use separate names"),
-    "JoinedStr": ("an f-string", "a message must be a plain string"),
+    "JoinedStr": ("an f-string", "only print() takes one; a message is a plain string"),
     "TemplateStr": ("a t-string", "a message must be a plain string"),
     "Match": ("`match`", "write `if` and `elif`"),
     "NamedExpr": ("`:=`", "assign in a statement of its own"),
@@ -65,10 +65,24 @@ def refuse_unsupported(source: Source) -> None:
     while pending:
         node = pending.pop()
         _check(source, node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            pending += _printed(node)
+            continue
         children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.operator)]
         if isinstance(node, ast.AnnAssign):
             children.remove(node.annotation)
         pending += reversed(children)
+
+
+def _printed(node: ast.Call) -> list[ast.AST]:
+    """What stands in a call of `print`, the only place of f-strings: the expressions in them."""
+    found: list[ast.AST] = [keyword.value for keyword in node.keywords]
+    for argument in node.args:
+        if isinstance(argument, ast.JoinedStr):
+            found += [part.value for part in argument.values if isinstance(part, ast.FormattedValue)]
+        else:
+            found.append(argument)
+    return found[::-1]
 
 
 def _check(source: Source, node: ast.AST) -> None:

@@ -139,7 +139,7 @@ Value: TypeAlias = (
 )  # fmt: skip
 
 _BUILTINS: dict[Callable[..., Any] | type, str] = {
-    len: "len", range: "range", min: "min", max: "max", abs: "abs", int: "int", float: "float", bool: "bool",
+    len: "len", range: "range", min: "min", max: "max", abs: "abs", int: "int", float: "float", bool: "bool", print: "print",
 }  # fmt: skip
 
 

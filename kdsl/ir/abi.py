@@ -113,6 +113,12 @@ def layout(kernel: Kernel) -> Layout:
     return Layout(tuple(slots), offset, packing)
 
 
+PRINT_CURSOR: Final = 8
+PRINT_DATA: Final = 16
+PRINT_BYTES: Final = 1 << 20
+"""Offsets behind the address of the claim, and bytes of the data: the cursor (u64) counts the bytes that threads have asked for to print, also those for which
+there was no room. A line is a word (the number of the kernel, and 2**32 times that of the site) and one word per number."""
+
 RECORD_SIZE: Final = 64
 RECORD_FORMAT: Final = "=IIIIqqiiiiii"
 RECORD: Final = {

@@ -27,6 +27,7 @@ from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
+from kdsl.lang.types import DType
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
 
@@ -200,6 +201,19 @@ class Exchange(ValueOp):
     arguments: tuple[ValueOp, ...]
     width: int = 32
     """Of a shuffle: lanes of a segment (2, 4, 8, 16 or 32), within which it stays."""
+    mask: ValueOp | None = None
+    """u32, bit n says that lane n takes part; every lane that is named, and has not returned, comes with the same mask. None: all that have not returned."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Agreed(ValueOp):
+    """`value`, which all threads of the block, or lanes of the warp, that have not returned hold; they come together. If they do not hold the same, the
+    failure is recorded under `site`, and all get the value of one of them."""
+
+    value: ValueOp
+    among: Literal["block", "warp"]
+    """Who compares."""
+    site: int
 
 
 ScopeName: TypeAlias = Literal["block", "device", "system"]
@@ -298,6 +312,14 @@ class Assertion(Op):
 
 
 @dataclass(eq=False, kw_only=True)
+class Print(Op):
+    """Write down the values for the host, which puts them into the text of `site` at the next synchronisation."""
+
+    values: tuple[ValueOp, ...]
+    site: int
+
+
+@dataclass(eq=False, kw_only=True)
 class Barrier(Op):
     """All threads of the block that have not returned arrive; their writes to shared and global memory before it are visible after it."""
 
@@ -380,20 +402,27 @@ class Block:
 # ----------------------------------------------------------------------------------------------------------------------------- kernels
 
 
+Format: TypeAlias = "str | tuple[DType, str]"
+"""A part of a line of output: text, or a number with its type and the format that stands behind the colon of an f-string."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A check that can fail at run time: what the recorded failure means."""
 
-    kind: Literal["load", "store", "atomic", "assert"]
-    """What was left out, or that an assertion failed."""
+    kind: Literal["load", "store", "atomic", "assert", "divide", "shift", "mask", "agree", "print"]
+    """What was left out, that an assertion failed, or what a checked build found: a division by zero, a shift by too much, a lane that is not in its own mask,
+    threads that differ in control. `print` is no check but a line of output."""
     name: str
-    """Name of the array, or the message of the assertion."""
+    """Name of the array, the message of the assertion, or of what was checked."""
     location: Location
     """Where."""
     extents: tuple[int, ...] | None
     """Shape of a shared or local array, None for a view (whose extent is in the record)."""
     rank: int = 1
     """Dimensions of a view; an array has those of its shape."""
+    format: tuple[Format, ...] = ()
+    """Of a line of output: text, and numbers with how they are written."""
 
 
 @dataclass(eq=False)
@@ -455,14 +484,16 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
         case Load():
             return op.indices
         case Exchange():
-            return op.arguments
+            return op.arguments if op.mask is None else (*op.arguments, op.mask)
         case Atomic():
             return (*op.indices, *op.arguments)
         case Instruction():
             return (*(i for element in op.elements for i in element.indices), *op.arguments)
         case Sleep():
             return (op.nanoseconds,)
-        case Set():
+        case Print():
+            return op.values
+        case Set() | Agreed():
             return (op.value,)
         case Store():
             return (*op.indices, op.value)

@@ -79,6 +79,8 @@ class _Printer:
                 parts = [self.element(element) for element in op.elements] + [use(a) for a in op.arguments]
                 parts += [f"{name}={value}" for name, value in op.options.items()]
                 self.line(indent, f"{op.name}({', '.join(parts)})", op)
+            case nodes.Print():
+                self.line(indent, f"print({', '.join(use(v) for v in op.values)}) site {op.site}", op)
             case nodes.Sleep():
                 self.line(indent, f"sleep {use(op.nanoseconds)}", op)
             case nodes.Assertion():
@@ -128,7 +130,9 @@ class _Printer:
             case nodes.Load():
                 return f"load {self.element(op)}{_check(op)}"
             case nodes.Exchange():
-                return f"{op.name}({arguments})" + (f" width {op.width}" if op.width != nodes.WARP_SIZE else "")
+                given = ", ".join(self.use(a) for a in op.arguments)
+                width = f" width {op.width}" if op.width != nodes.WARP_SIZE else ""
+                return f"{op.name}({given}){width}{f' mask {self.use(op.mask)}' if op.mask is not None else ''}"
             case nodes.Atomic():
                 given = ", ".join(self.use(a) for a in op.arguments)
                 return f"atomic {op.op} {self.element(op)} by ({given}) {op.order} {op.scope}{_check(op)}"

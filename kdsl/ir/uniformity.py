@@ -154,6 +154,8 @@ class Uniformity:
             case nodes.Exchange():
                 lowering = INTRINSICS[op.name].lowering
                 assert isinstance(lowering, ToExchange)
+                if op.mask is not None:
+                    return Level.LANE  # each set of lanes has a result of its own
                 if lowering.kind == "scan" or (lowering.kind == "match" and not lowering.uniform):
                     return Level.LANE
                 whole = Level.BLOCK if self.kernel.threads <= nodes.WARP_SIZE else Level.GROUP

@@ -127,6 +127,13 @@ class _Verifier:
             case nodes.Get():
                 self.require(op.variable in self.kernel.variables, "a variable belongs to the kernel", op)
                 self.same((op.type, op.variable.type), op)
+            case nodes.Print():
+                self.require(0 <= op.site < len(self.kernel.sites), "a site exists", op)
+                given = tuple(part[0] for part in self.kernel.sites[op.site].format if not isinstance(part, str))
+                self.require(given == tuple(v.type for v in op.values), "a line of output has its numbers", op)
+            case nodes.Agreed():
+                self.same((op.type, op.value.type), op)
+                self.require(0 <= op.site < len(self.kernel.sites), "a site exists", op)
             case nodes.Set():
                 self.require(op.variable in self.kernel.variables, "a variable belongs to the kernel", op)
                 self.same((op.value.type, op.variable.type), op)
@@ -171,6 +178,7 @@ class _Verifier:
         assert isinstance(lowering, ToExchange)
         self.require(op.width in (2, 4, 8, 16, nodes.WARP_SIZE), "a segment has 2, 4, 8, 16 or 32 lanes", op)
         self.require(op.width == nodes.WARP_SIZE or lowering.kind == "shuffle", "only shuffles have segments", op)
+        self.require(op.mask is None or op.mask.type is U32, "a mask of lanes is a u32", op)
         of = op.arguments[0].type
         if lowering.kind in ("vote", "match"):
             self.require(

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kdsl.errors import DeviceError
-from kdsl.ir.abi import RECORD_SIZE
+from kdsl.ir.abi import PRINT_BYTES, PRINT_CURSOR, PRINT_DATA, RECORD_SIZE
 from kdsl.runtime import cuda, exit
 from kdsl.runtime.array import Array
 from kdsl.runtime.cuda import call
 from kdsl.runtime.device import Device
 from kdsl.runtime.memory import Memory
-from kdsl.runtime.record import FailureRecord
+from kdsl.runtime.printing import Output
+from kdsl.runtime.record import FailureRecord, find_site
 from kdsl.runtime.stream import Event, Stream
 
 if TYPE_CHECKING:
@@ -107,15 +108,36 @@ class CudaDevice(Device):
         host = int(call("cuMemHostAlloc", RECORD_SIZE, driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP))
         ctypes.memset(host, 0, RECORD_SIZE)
         record = int(call("cuMemHostGetDevicePointer", host, 0))
-        claim = int(call("cuMemAlloc", 8))
+        claim = int(call("cuMemAlloc", PRINT_DATA + PRINT_BYTES))
+        self._cursor = claim + PRINT_CURSOR
 
         def clear_claim() -> None:
             self.attach()
             call("cuMemsetD32Async", claim, 0, 2, self.default_stream.handle)
             call("cuStreamSynchronize", self.default_stream.handle)
 
+        call("cuMemsetD32Async", self._cursor, 0, 2, self.default_stream.handle)
         clear_claim()
-        return FailureRecord(claim, record, host, clear_claim)
+        made = FailureRecord(claim, record, host, clear_claim)
+        made.output = Output(self._printed, find_site)
+        return made
+
+    def _printed(self) -> tuple[bytes, int]:
+        """What kernels have printed, and how many bytes they wanted; the buffer is empty then. No kernel of any stream may be running meanwhile."""
+        self._synchronize()
+        size = int(self._bytes_at(self._cursor, 8).view(np.uint64)[0])
+        if size == 0:
+            return b"", 0
+        data = self._bytes_at(self._cursor - PRINT_CURSOR + PRINT_DATA, min(size, PRINT_BYTES))
+        call("cuMemsetD32Async", self._cursor, 0, 2, self.default_stream.handle)
+        call("cuStreamSynchronize", self.default_stream.handle)
+        return data.tobytes(), size
+
+    def _bytes_at(self, address: int, count: int) -> npt.NDArray[np.uint8]:
+        host = np.zeros(count, np.uint8)
+        call("cuMemcpyDtoHAsync", host.ctypes.data, address, count, self.default_stream.handle)
+        call("cuStreamSynchronize", self.default_stream.handle)
+        return host
 
     def _last_failure(self) -> Exception | None:
         """What nobody has seen at the end of the program."""
@@ -124,6 +146,8 @@ class CudaDevice(Device):
         try:
             self.attach()
             call("cuCtxSynchronize")
+            if self.failures.output is not None:
+                self.failures.output.flush()
             return self.failures.take()
         except DeviceError as error:
             return error

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kdsl.ir.abi import RECORD_SIZE
+from kdsl.ir.abi import PRINT_BYTES, PRINT_CURSOR, PRINT_DATA, RECORD_SIZE
 from kdsl.runtime import exit
 from kdsl.runtime.array import Array
 from kdsl.runtime.cpu_graph import CpuExecutable
 from kdsl.runtime.device import Device
 from kdsl.runtime.memory import CpuMemory, Memory
-from kdsl.runtime.record import FailureRecord
+from kdsl.runtime.printing import Output
+from kdsl.runtime.record import FailureRecord, find_site
 from kdsl.runtime.stream import Event, Stream
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class CpuDevice(Device):
 
     def __init__(self) -> None:
         self.default_stream = Stream(self)
-        self._record = CpuMemory(self, 2 * RECORD_SIZE, zeroed=True)  # the record, then the claim on a cache line of its own
+        # the record, then the claim on a cache line of its own, with what is printed behind it
+        self._record = CpuMemory(self, RECORD_SIZE + PRINT_DATA + PRINT_BYTES, zeroed=True)
         claim = self._record.bytes[RECORD_SIZE : RECORD_SIZE + 8].view(np.uint64)
 
         def clear_claim() -> None:
@@ -39,11 +41,27 @@ class CpuDevice(Device):
 
         address = self._record.address
         self.failures = FailureRecord(address + RECORD_SIZE, address, address, clear_claim)
-        exit.at_exit(self.failures.take)
+        self.failures.output = Output(self._printed, find_site)
+        exit.at_exit(self._last_failure)
         os.register_at_fork(after_in_child=self.failures.forget)
 
     def __str__(self) -> str:
         return "cpu"
+
+    def _printed(self) -> tuple[bytes, int]:
+        """What kernels have printed, and how many bytes they wanted; the buffer is empty then."""
+        behind = self._record.bytes[RECORD_SIZE:]
+        cursor = behind[PRINT_CURSOR:PRINT_DATA].view(np.uint64)
+        size = int(cursor[0])
+        data = behind[PRINT_DATA : PRINT_DATA + min(size, PRINT_BYTES)].tobytes()
+        cursor[0] = 0
+        return data, size
+
+    def _last_failure(self) -> Exception | None:
+        """What nobody has seen at the end of the program."""
+        if self.failures.output is not None:
+            self.failures.output.flush()
+        return self.failures.take()
 
     def _synchronize(self) -> None:
         """Everything is done when its call returns."""

@@ -19,6 +19,7 @@ from typing import Final
 from kdsl.errors import BoundsError
 from kdsl.ir.abi import RECORD_FORMAT, RECORD_SIZE
 from kdsl.ir.nodes import Kernel, Site
+from kdsl.runtime.printing import Output
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ def register_sites(name: str, sites: Sequence[Site]) -> int:
     number = next(_numbers)
     _kernels[number] = RegisteredKernel(name, tuple(sites))
     return number
+
+
+def find_site(kernel: int, site: int) -> Site | None:
+    """The site of a kernel's number, None if there is none."""
+    registered = _kernels.get(kernel)
+    return registered.sites[site] if registered is not None and site < len(registered.sites) else None
 
 
 def register(kernel: Kernel) -> int:
@@ -83,6 +90,14 @@ _LEFT_OUT: Final = {
 }
 
 
+_FOUND: Final = {
+    "divide": "the divisor of `{}` is zero; the result was 0",
+    "shift": "a shift is out of range, {} is meant; the result was 0, or the sign of a negative number",
+    "mask": "a lane that is not in its own mask came to {}()",
+    "agree": "the threads of a {} do not agree here, on the way to a barrier or lane exchange: what they read was changed meanwhile; one value was taken",
+}
+
+
 def bounds_error(failure: Failure) -> BoundsError:
     """The exception for a failure, in words."""
     where = f"block {failure.block}, thread {failure.thread}"
@@ -98,6 +113,9 @@ def bounds_error(failure: Failure) -> BoundsError:
     calls = "".join(f"\n  called from {call}" for call in _callers(site))
     if site.kind == "assert":
         message = f"{place}: assertion failed{f': {site.name}' if site.name else ''}, in {where}.\n  {location}{calls}"
+        return BoundsError(message, kernel=registered.name, block=failure.block, thread=failure.thread, location=location)
+    if site.kind in _FOUND:
+        message = f"{place}: {_FOUND[site.kind].format(site.name)}, in {where}.\n  {location}{calls}"
         return BoundsError(message, kernel=registered.name, block=failure.block, thread=failure.thread, location=location)
     verb, consequence = _LEFT_OUT[site.kind]
     several = site.rank > 1 or len(site.extents or ()) > 1
@@ -132,6 +150,8 @@ class FailureRecord:
         self._bytes = (ctypes.c_char * RECORD_SIZE).from_address(host)
         self._state = ctypes.c_uint32.from_address(host)
         self._clear_claim = clear_claim
+        self.output: Output | None = None
+        """What kernels print, written at the same times."""
         self._lock = threading.Lock()
 
     def take(self) -> BoundsError | None:
@@ -147,7 +167,9 @@ class FailureRecord:
         return bounds_error(failure)
 
     def check(self) -> None:
-        """Raise the recorded failure, if there is one, and clear it."""
+        """Write what kernels have printed; raise the recorded failure, if there is one, and clear it."""
+        if self.output is not None:
+            self.output.flush()
         if self._state.value != 0:
             error = self.take()
             if error is not None:

@@ -30,7 +30,7 @@ refused with both named; the sections are those of the PTX ISA.
 _NOTES: Final = {
     "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have
 returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
-Reductions of 32-bit integers are one `redux.sync` where all lanes take part.
+With `mask` the lanes that it names come together, wherever the call stands; each is in its own mask. Reductions of 32-bit integers are one `redux.sync`.
 """,
     "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions. It is
 checked like any other: an operation outside is left out, gives 0, and is reported as a `BoundsError`. The access goes through no witness, so
@@ -40,7 +40,8 @@ a `DisjointSlice` is refused, and the view counts as written.
 `"acquire"`, `"release"`, `"acq_rel"` or `"seq_cst"` (a load does not release, a store does not acquire), as in the memory models of PTX and
 C++. The instruction carries both as they are written.
 
-An operation on a type that is not in its row is an error when the kernel is compiled. No target has the smaller or larger of floats; a loop does it:
+An operation on a type that is not in its row is an error when the kernel is compiled. Sums of `bf16` are an instruction from `sm_90` on and a loop of
+`atom.cas` below. No target has the smaller or larger of floats; a loop does it:
 ```python
 import numpy as np
 

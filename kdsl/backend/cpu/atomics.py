@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import BIT, I32, Lanes, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.llvm import narrow
 from kdsl.backend.llvm.module import call_intrinsic, memory_type, value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToAtomic
@@ -116,8 +117,25 @@ class _Turn:
                 compare, new = map(self._bits, arguments)
                 exchanged = self._marked(b.cmpxchg(self.address, compare, new, order, _ORDERS_OF_FAILURE[op.order]))
                 return self._value(b.extract_value(exchanged, 0))
+            case _ if op.type.is_float and op.type.bits == 16:
+                return self._until_alone(arguments, order)
             case _:
                 return self._marked(b.atomic_rmw(self.llvm, self.address, arguments[0], order))
+
+    def _until_alone(self, arguments: list[Any], order: str) -> Any:
+        """A loop of compare-and-swap: no processor adds 16-bit floats in one instruction."""
+        b, op = self.e.builder, self.op
+        first = self._marked(b.load_atomic(self.address, "monotonic", op.type.itemsize, typ=ir.IntType(16)))
+        before, again, done = b.block, self.e.append("exchange"), self.e.append("exchanged")
+        b.branch(again)
+        b.position_at_end(again)
+        seen = b.phi(ir.IntType(16))
+        seen.add_incoming(first, before)
+        exchanged = self._marked(b.cmpxchg(self.address, seen, self._new(seen, arguments), order, _ORDERS_OF_FAILURE[op.order]))
+        seen.add_incoming(b.extract_value(exchanged, 0), b.block)
+        b.cbranch(b.extract_value(exchanged, 1), done, again)
+        b.position_at_end(done)
+        return seen
 
     def alone(self, arguments: list[Any]) -> Any:
         """By a load and a store; the old value."""
@@ -132,8 +150,10 @@ class _Turn:
         zero, one = ir.Constant(old.type, 0), ir.Constant(old.type, 1) if of.is_integer else None
         match self.op.op:
             case "add":
-                return b.fadd(old, given) if of.is_float else b.add(old, given)
+                return self.e.scalars.combine("add", of, old, given)
             case "sub":
+                if of.is_float and of.bits == 16:
+                    return self.e.scalars.combine("add", of, old, narrow.negated(b, given))
                 return b.fsub(old, given) if of.is_float else b.sub(old, given)
             case "min" | "max":
                 return self.e.scalars.extreme(self.op.op, of, old, given)

@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu import atomics, instructions
+from kdsl.backend.cpu import atomics, instructions, printing
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
@@ -157,6 +157,8 @@ class Emission:
                 self.memory.store(op)
             case nodes.Assertion():
                 self.checks.assertion(op)
+            case nodes.Print():
+                printing.lines(self, op)
             case nodes.Fence():
                 atomics.fence(self, op)
             case nodes.Instruction():
@@ -195,6 +197,8 @@ class Emission:
                 return Uniform(loaded) if uniform else Vector(loaded)
             case nodes.Load():
                 return self.memory.load(op)
+            case nodes.Agreed():
+                return self.value(op.value)  # it is read once for all that must agree
             case nodes.Exchange():
                 return self.exchanges.value(op)
             case nodes.Result():

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu import matches
 from kdsl.backend.cpu.lanes import I32, Lanes, Uniform, Vector, constant_of
+from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
 from kdsl.lang.types import DType
@@ -30,6 +31,43 @@ class Exchanges:
 
     def value(self, op: nodes.Exchange) -> Lanes:
         """The value of an exchange."""
+        if op.mask is None:
+            return self._among_active(op)
+        named = self.e.value(op.mask)
+        return self._in_sets(op, self.e.lanes.vector(named))
+
+    def _in_sets(self, op: nodes.Exchange, named: Any) -> Lanes:
+        """Each set of lanes in its turn: the first lane that is left, and all active lanes that have the same mask and are in it. A lane that is not in its own
+        mask keeps 0."""
+        e = self.e
+        b, masks, active = e.builder, e.masks, e.mask
+        nothing = ir.Constant(value_type(op.type, _LANES), None)
+        head, body, after = (e.append(name) for name in ("sets", "set", "exchanged"))
+        everyone, before = masks.packed(active), b.block
+        b.branch(head)
+        b.position_at_end(head)
+        left, results = b.phi(everyone.type), b.phi(nothing.type)
+        left.add_incoming(everyone, before)
+        results.add_incoming(nothing, before)
+        b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(left.type, 0)), body, after)
+        b.position_at_end(body)
+        first = masks.lane(named, masks.unpacked(left))
+        alike = masks.packed(b.icmp_unsigned("==", named, e.lanes.splat(first)))
+        members = b.and_(alike, left)
+        e.mask = masks.unpacked(b.and_(members, first))
+        known = dict(e.values)
+        got = e.lanes.vector(self._among_active(op))
+        e.values = known  # what was made in the loop is not there behind it
+        merged = b.select(e.mask, got, results)
+        left.add_incoming(b.and_(left, b.not_(members)), b.block)
+        results.add_incoming(merged, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        e.mask = active
+        return Vector(results)
+
+    def _among_active(self, op: nodes.Exchange) -> Lanes:
+        """The exchange among the active lanes."""
         row = INTRINSICS[op.name].lowering
         assert isinstance(row, ToExchange)
         argument = self.e.value(op.arguments[0])

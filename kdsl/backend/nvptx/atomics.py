@@ -11,26 +11,33 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from kdsl.backend.llvm import narrow
+from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock
-from kdsl.lang.types import DType
+from kdsl.lang.types import BF16, DType
 
+_I16: Final = ir.IntType(16)
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _STRONGEST: Final = {"load": "acquire", "store": "release"}
 """The order that stands behind the fence of a sequentially consistent access, `acq_rel` if not named here."""
 _ORDERS_ALL: Final = "~{memory}"
+_ADDS_BF16: Final = 90
+"""Least compute capability with an addition of bf16 (PTX ISA, "atom")."""
 
 
-def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: list[Any]) -> Any:
-    """Emit the operation on the element at `address` (in the global or the shared space); its old value, of the element's type."""
+def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: list[Any], capability: int) -> Any:
+    """Emit the operation on the element at `address` (in the global or the shared space), for a compute capability; its old value, of the element's type."""
     lowering = INTRINSICS[op.name].lowering
     assert isinstance(lowering, ToAtomic)
+    if op.op in ("add", "sub") and op.type is BF16 and capability < _ADDS_BF16:
+        return _by_exchange(builder, op, address, arguments[0])
     kind, space, scope = lowering.types[op.type.name], "shared" if isinstance(op.memory, nodes.Array) else "global", SCOPES[op.scope]
     given = [_as_operand(builder, op.type, kind, a) for a in arguments]
     if op.op == "sub":  # there is no instruction for it
-        given = [builder.fneg(given[0]) if op.type.is_float else builder.neg(given[0])]
+        given = [_negated(builder, op.type, given[0])]
     name, _, suffix = lowering.ptx.partition(".")
     strongest = _STRONGEST.get(op.op, "acq_rel")
     order = strongest if op.order == "seq_cst" else op.order
@@ -45,6 +52,35 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     result = _register(op.type, kind)
     old = _assembly(builder, f"{instruction} $0, [$1]{operands};", result, place, *given)
     return builder.bitcast(old, value_type(op.type)) if op.type.is_float and result != value_type(op.type) else old
+
+
+def _negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
+    if of.is_float and of.bits == 16:
+        return narrow.negated(builder, value)
+    return builder.fneg(value) if of.is_float else builder.neg(value)
+
+
+def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: Any) -> Any:
+    """A sum of bf16, for which there is no instruction yet: tried until nobody came between."""
+    b, place = builder, builder.ptrtoint(address, _I64)
+    space, scope = "shared" if isinstance(op.memory, nodes.Array) else "global", SCOPES[op.scope]
+    if op.order == "seq_cst":
+        _statement(b, f"fence.sc.{scope};")
+    order = "acq_rel" if op.order == "seq_cst" else op.order
+    arithmetic = Arithmetic(b)
+    added = _negated(b, op.type, value) if op.op == "sub" else value
+    first = _assembly(b, f"ld.relaxed.{scope}.{space}.b16 $0, [$1];", _I16, place)
+    before, again, done = b.block, b.append_basic_block("exchange"), b.append_basic_block("exchanged")
+    b.branch(again)
+    b.position_at_end(again)
+    seen = b.phi(_I16)
+    seen.add_incoming(first, before)
+    wanted = arithmetic.combine("add", op.type, seen, added)
+    found = _assembly(b, f"atom.{order}.{scope}.{space}.cas.b16 $0, [$1], $2, $3;", _I16, place, seen, wanted)
+    seen.add_incoming(found, b.block)
+    b.cbranch(b.icmp_unsigned("==", found, seen), done, again)
+    b.position_at_end(done)
+    return found
 
 
 def fence(builder: ir.IRBuilder, scope: nodes.ScopeName) -> None:
@@ -77,7 +113,7 @@ def _as_operand(builder: ir.IRBuilder, of: DType, kind: str, value: Any) -> Any:
 def _letter(kind: ir.Type) -> str:
     """The constraint for a register of a type."""
     if isinstance(kind, ir.IntType):
-        return {32: "r", 64: "l"}[kind.width]
+        return {16: "h", 32: "r", 64: "l"}[kind.width]
     return "f" if isinstance(kind, ir.FloatType) else "d"
 
 

@@ -46,19 +46,19 @@ def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: in
     version = targets.version_for(gpu, [name for kernel in kernels for name in _intrinsics(kernel)])
     initialise()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)
-    text = _emit(kernels, machine, optimise)
+    text = _emit(kernels, machine, optimise, gpu.capability)
     _verify(text)
     return text
 
 
-def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int) -> str:
+def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int, capability: int) -> str:
     module = ir.Module(name="kdsl")
     module.triple = TRIPLE
     # Without the layout LLVM splits accesses to 64-bit elements
     module.data_layout = str(machine.target_data)
     lines, failures = Lines(module, kernels[0].location.file), Failures(module)
     for kernel, name in zip(kernels, _names(kernels), strict=True):
-        Lowering(kernel, name, lines, failures).run()
+        Lowering(kernel, name, lines, failures, capability).run()
     parsed = parse(module)
     optimise(parsed, machine, level)
     return str(machine.emit_assembly(parsed))

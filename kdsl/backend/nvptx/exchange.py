@@ -1,8 +1,8 @@
 """Exchange between the lanes of a warp (`nodes.Exchange`): shuffles, reductions by butterfly, prefix sums, votes, matches.
 
 The frontend has proved that all lanes of the warp that have not returned arrive together. `shfl.sync` and `vote.sync` wait for the lanes of their mask
-that have not exited, so the mask is always full. Votes leave exited lanes out by themselves. A shuffle from an exited lane (or from one that a partial
-warp never had) is undefined, so where there can be such lanes a ballot says who takes part.
+that have not exited, so the mask is full unless the kernel gives one. Votes leave exited lanes out by themselves. A shuffle from an exited lane (or from one
+that a partial warp never had, or that the mask does not name) is undefined, so where there can be such lanes a ballot says who takes part.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ class Exchanges:
         self._builder = builder
         self._arithmetic = arithmetic
         self._lane = lane
+        self._named: Any = _FULL
 
-    def emit(self, op: nodes.Exchange, arguments: list[Any], *, whole: bool) -> Any:
-        """The value of an exchange. `whole` says that all 32 lanes are known to take part."""
+    def emit(self, op: nodes.Exchange, arguments: list[Any], mask: Any | None, *, whole: bool) -> Any:
+        """The value of an exchange among the lanes of `mask` (None: all). `whole` says that all 32 lanes are known to take part."""
+        self._named = _FULL if mask is None else mask
         lowering = INTRINSICS[op.name].lowering
         assert isinstance(lowering, ToExchange)
         of = op.arguments[0].type
         match lowering.kind:
             case "vote":
                 result = _I32 if lowering.mode == "ballot" else _I1
-                return call_intrinsic(self._builder, f"llvm.nvvm.vote.{lowering.mode}.sync", result, _FULL, arguments[0])
+                return call_intrinsic(self._builder, f"llvm.nvvm.vote.{lowering.mode}.sync", result, self._named, arguments[0])
             case "reduce" if whole:
                 return self._reduce(lowering.mode, of, arguments[0])
             case "scan":
@@ -76,7 +78,7 @@ class Exchanges:
     def _shuffle_word(self, mode: str, word: Any, amount: Any, width: int) -> Any:
         # The bits from 8 on say which of the lane's number are the segment's (PTX ISA, "shfl.sync")
         clamp = _I32(_CLAMP[mode] | (32 - width) << 8)
-        return call_intrinsic(self._builder, f"llvm.nvvm.shfl.sync.{mode}.i32", _I32, _FULL, word, amount, clamp)
+        return call_intrinsic(self._builder, f"llvm.nvvm.shfl.sync.{mode}.i32", _I32, self._named, word, amount, clamp)
 
     def _own_if_absent(self, mode: str, own: Any, got: Any, amount: Any, width: int) -> Any:
         b = self._builder
@@ -93,17 +95,21 @@ class Exchanges:
 
     def _present(self) -> Any:
         """A bit for every lane that takes part."""
-        return call_intrinsic(self._builder, "llvm.nvvm.vote.ballot.sync", _I32, _FULL, _I1(1))
+        return call_intrinsic(self._builder, "llvm.nvvm.vote.ballot.sync", _I32, self._named, _I1(1))
 
     # -------------------------------------------------------------------------------------------------------------- reduction
 
     def _reduce(self, mode: str, of: DType, value: Any) -> Any:
-        if of.is_integer and of.bits == 32:  # one instruction, and the order of combination does not show
-            unsigned = "u" if mode in ("min", "max") and not of.is_signed else ""
-            return call_intrinsic(self._builder, f"llvm.nvvm.redux.sync.{unsigned}{mode}", _I32, value, _FULL)
+        if of.is_integer and of.bits == 32:
+            return self._in_one(mode, of, value, _FULL)
         for distance in _BUTTERFLY:
             value = self._arithmetic.combine(mode, of, value, self._shuffle("bfly", of, value, _I32(distance)))
         return value
+
+    def _in_one(self, mode: str, of: DType, value: Any, present: Any) -> Any:
+        """One instruction: of integers the order of combination does not show."""
+        unsigned = "u" if mode in ("min", "max") and not of.is_signed else ""
+        return call_intrinsic(self._builder, f"llvm.nvvm.redux.sync.{unsigned}{mode}", _I32, value, present)
 
     def _reduce_some(self, mode: str, of: DType, value: Any) -> Any:
         """The same tree with the absent lanes left out.
@@ -113,6 +119,8 @@ class Exchanges:
         """
         b = self._builder
         present = self._present()
+        if of.is_integer and of.bits == 32:
+            return self._in_one(mode, of, value, present)
         for distance in _BUTTERFLY:
             alike = sum(1 << lane for lane in range(0, 32, 2 * distance))
             partner = b.and_(b.xor(self._lane, _I32(distance)), _I32(2 * distance - 1))
@@ -162,9 +170,10 @@ class Exchanges:
 
 
 def with_absent_lanes(kernel: nodes.Kernel) -> frozenset[nodes.Op]:
-    """The exchanges in which lanes of a warp may be absent: never there (the block is no multiple of 32), or returned before on their own."""
+    """The exchanges in which lanes of a warp may be absent: never there (the block is no multiple of 32), returned before on their own, or not in the mask."""
     ops = list(nodes.walk(kernel.body))
     exchanges = [(number, op) for number, op in enumerate(ops) if isinstance(op, nodes.Exchange)]
+    named = frozenset(op for _, op in exchanges if op.mask is not None)
     if not exchanges or kernel.threads % nodes.WARP_SIZE:
         return frozenset(op for _, op in exchanges)
     uniformity = Uniformity(kernel)
@@ -174,7 +183,7 @@ def with_absent_lanes(kernel: nodes.Kernel) -> frozenset[nodes.Op]:
         if isinstance(op, nodes.Return) and uniformity.divergence(op, Level.GROUP) is not None
     ]
     # A return further down comes before the exchange as well if a loop leads back from it
-    return frozenset(op for number, op in exchanges if any(at < number or loops & _loops(uniformity, op) for at, loops in alone))
+    return named | frozenset(op for number, op in exchanges if any(at < number or loops & _loops(uniformity, op) for at, loops in alone))
 
 
 def _loops(uniformity: Uniformity, op: nodes.Op) -> frozenset[nodes.Op]:

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
+from kdsl.backend.llvm import printing
 from kdsl.backend.llvm.module import intrinsic, value_type
-from kdsl.backend.nvptx import atomics, instructions
+from kdsl.backend.nvptx import agreement, atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
@@ -43,7 +44,7 @@ class _Loop:
 class Lowering:
     """Emits one kernel into a module."""
 
-    def __init__(self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures) -> None:
+    def __init__(self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures, capability: int) -> None:
         self._kernel = kernel
         self._entry = Entry(lines.module, kernel, name)
         function = self._entry.function
@@ -55,7 +56,7 @@ class Lowering:
         self._prologue.debug_metadata = self._lines.at(kernel.location)
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
-        self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures)
+        self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures, capability)
         self._absent = with_absent_lanes(kernel)
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None
@@ -104,6 +105,9 @@ class Lowering:
                 self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses)
             case nodes.Sleep():
                 atomics.sleep(b, self._use(op.nanoseconds))
+            case nodes.Print():
+                words = [printing.word(b, v.type, self._use(v)) for v in op.values]
+                printing.append(b, self._entry.hidden("claim"), self._entry.hidden("kernel"), op.site, words)
             case nodes.If():
                 self._if(op)
             case nodes.While():
@@ -224,6 +228,8 @@ class Lowering:
                 return self._memory.load(op, [self._use(i) for i in op.indices])
             case nodes.Exchange():
                 return self._exchange(op)
+            case nodes.Agreed():
+                return self._agreed(op)
             case nodes.Atomic():
                 return self._memory.atomic(op, [self._use(i) for i in op.indices], [self._use(a) for a in op.arguments])
             case nodes.Result():
@@ -266,10 +272,17 @@ class Lowering:
             self._block_index = block_indices(self._prologue, linear_block(self._prologue), *grid, self._kernel.grid_rank)
         return self._block_index
 
+    def _agreed(self, op: nodes.Agreed) -> Any:
+        value = self._use(op.value)
+        taken = agreement.of_block(self._builder, value) if op.among == "block" else agreement.of_warp(self._builder, value)
+        self._memory.assertion(self._builder.icmp_unsigned("==", taken, value), op.site)
+        return taken
+
     def _exchange(self, op: nodes.Exchange) -> Any:
         if self._exchanges is None:
             self._exchanges = Exchanges(self._builder, self._arithmetic, self._places.lane())
-        return self._exchanges.emit(op, [self._use(a) for a in op.arguments], whole=op not in self._absent)
+        mask = None if op.mask is None else self._use(op.mask)
+        return self._exchanges.emit(op, [self._use(a) for a in op.arguments], mask, whole=op not in self._absent)
 
 
 def _bounds(value: nodes.ValueOp) -> tuple[int, int]:

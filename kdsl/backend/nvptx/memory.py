@@ -29,8 +29,11 @@ _HELD: Final = (1, 1 << 20)
 class Memory:
     """The arrays of one kernel, and accesses to them with a builder."""
 
-    def __init__(self, kernel: nodes.Kernel, entry: Entry, builder: ir.IRBuilder, prologue: ir.IRBuilder, failures: Failures) -> None:
+    def __init__(
+        self, kernel: nodes.Kernel, entry: Entry, builder: ir.IRBuilder, prologue: ir.IRBuilder, failures: Failures, capability: int
+    ) -> None:
         self._entry = entry
+        self._capability = capability
         self._builder = builder
         self._failures = failures
         self._bases: dict[nodes.Array, Any] = {}
@@ -90,9 +93,9 @@ class Memory:
         """The old value of the element, or 0 where a check fails."""
         b = self._builder
         if not op.checked:
-            return atomics.atomic(b, op, self.address(op.memory, indices), arguments)
+            return atomics.atomic(b, op, self.address(op.memory, indices), arguments, self._capability)
         bad, after = self._check(op, indices)
-        old = atomics.atomic(b, op, self.address(op.memory, indices), arguments)
+        old = atomics.atomic(b, op, self.address(op.memory, indices), arguments, self._capability)
         good = b.block
         b.branch(after)
         b.position_at_end(after)

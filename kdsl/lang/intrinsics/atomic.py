@@ -11,7 +11,17 @@ SCOPES: Final[dict[str, str]] = {"block": "cta", "device": "gpu", "system": "sys
 
 _WORDS: Final = {"i32": "b32", "u32": "b32", "i64": "b64", "u64": "b64"}
 _BITS: Final = {**_WORDS, "f32": "b32", "f64": "b64"}
-_SUMS: Final = {"i32": "s32", "u32": "u32", "i64": "u64", "u64": "u64", "f32": "f32", "f64": "f64"}
+_HALVES: Final = {"i16": "b16", "u16": "b16", "f16": "b16", "bf16": "b16"}
+_SUMS: Final = {
+    "i32": "s32",
+    "u32": "u32",
+    "i64": "u64",
+    "u64": "u64",
+    "f32": "f32",
+    "f64": "f64",
+    "f16": "noftz.f16",
+    "bf16": "noftz.bf16",
+}
 _ORDERED: Final = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64"}
 _COUNTS: Final = {"u32": "u32"}
 
@@ -28,11 +38,11 @@ atomic_and = row("atomic_and", f"(array, index, value: T, {_WHERE}) -> T", ToAto
 atomic_or = row("atomic_or", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("or", "atom.or", {"signed": "or", "unsigned": "or"}, _WORDS), "Bitwise or into an element; its old value.", **_RMW)
 atomic_xor = row("atomic_xor", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("xor", "atom.xor", {"signed": "xor", "unsigned": "xor"}, _WORDS), "Bitwise exclusive or into an element; its old value.", **_RMW)
 atomic_exchange = row("atomic_exchange", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("exchange", "atom.exch", {"signed": "xchg", "unsigned": "xchg", "float": "xchg"}, _BITS), "Replace an element; its old value.", **_RMW)
-atomic_cas = row("atomic_cas", f"(array, index, compare: T, value: T, {_WHERE}) -> T", ToAtomic("cas", "atom.cas", {}, _BITS), "Replace an element if it has the bits of `compare`; its old value.", **_RMW)
+atomic_cas = row("atomic_cas", f"(array, index, compare: T, value: T, {_WHERE}) -> T", ToAtomic("cas", "atom.cas", {}, {**_BITS, **_HALVES}), "Replace an element if it has the bits of `compare`; its old value.", **_RMW)
 atomic_inc = row("atomic_inc", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("inc", "atom.inc", {"unsigned": "uinc_wrap"}, _COUNTS), "Add 1 to an element, or make it 0 if it is `limit` or more; its old value.", **_RMW)
 atomic_dec = row("atomic_dec", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("dec", "atom.dec", {"unsigned": "udec_wrap"}, _COUNTS), "Subtract 1 from an element, or make it `limit` if it is 0 or above `limit`; its old value.", **_RMW)
-atomic_load = row("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, _BITS, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld")
-atomic_store = row("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, _BITS, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st")
+atomic_load = row("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, {**_BITS, **_HALVES}, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld")
+atomic_store = row("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, {**_BITS, **_HALVES}, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st")
 # Fences
 fence_block = row("fence_block", "() -> None", ToFence("block"), "Accesses of this thread before it come before those after it, for all threads of the block; sequentially consistent.", memory="orders", isa="membar, fence")
 fence_device = row("fence_device", "() -> None", ToFence("device"), "The same for all threads of the device.", memory="orders", isa="membar, fence")

@@ -185,7 +185,8 @@ class Intrinsic:
             declared, _, default = part.partition("=")
             if declared.strip():
                 value = default.strip()
-                found.append((declared.split(":")[0].strip(), (int(value) if value.isdigit() else value.strip('"')) if value else None))
+                number = int(value, 0) if value[:1].isdigit() else value.strip('"')
+                found.append((declared.split(":")[0].strip(), number if value else None))
         return tuple(found)
 
     @property

@@ -33,9 +33,24 @@ def test_every_type_scope_order_and_space(name: str) -> None:
                     head, _, operation = lowering.ptx.partition(".")
                     expected += [f"fence.sc.{ptx_scope}"] if order == "seq_cst" else []
                     expected.append(".".join(part for part in (head, plain, ptx_scope, space, operation, kind) if part))
-        ptx = written(f"x: Slice[{of}], y: SliceMut[{of}]", "\n".join(body)).ptx("sm_80")
+        target = "sm_90" if kind == "noftz.bf16" else "sm_80"
+        ptx = written(f"x: Slice[{of}], y: SliceMut[{of}]", "\n".join(body)).ptx(target)
         assert [line.rstrip(";") for line in lines(ptx)] == expected
-        assemble(ptx, "sm_80")
+        assemble(ptx, target)
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acq_rel", "seq_cst"])
+def test_bf16_is_added_by_exchange_where_there_is_no_instruction(order: str) -> None:
+    ptx = written("y: SliceMut[bf16]", f'atomic_add(y, 0, bf16(1.5), scope="block", order="{order}")').ptx("sm_80")
+    plain = "acq_rel" if order == "seq_cst" else order
+    fence = "CHECK: fence.sc.cta;" if order == "seq_cst" else ""
+    filecheck(ptx, f"""
+    {fence}
+    CHECK: ld.relaxed.cta.global.b16 %rs{{{{[0-9]+}}}}
+    CHECK: atom.{plain}.cta.global.cas.b16
+    CHECK: setp.{{{{eq|ne}}}}
+    """)  # fmt: skip
+    assemble(ptx, "sm_80")
 
 
 def test_an_addition_with_its_check() -> None:

@@ -60,9 +60,9 @@ def test_every_thread_takes_part_once(device: Any, operation: str) -> None:
 
 
 @DEVICES
-@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
 def test_floats_are_added(device: Any, name: str) -> None:
-    """Integral values, so that the order does not show."""
+    """Integral values, small enough for every partial sum to be exact, so that the order does not show."""
     of = DTYPES[name]
     kernel = written(
         f"x: Slice[{name}], y: SliceMut[{name}]",
@@ -70,9 +70,10 @@ def test_floats_are_added(device: Any, name: str) -> None:
         96,
         'elements("x")',
     )
-    x = np.random.default_rng(1).integers(-50, 50, 1000).astype(of.numpy)
+    x = np.random.default_rng(1).integers(-1, 2, 1000).astype(of.numpy)
     _, y = run(device, kernel, x, np.array([3, 4], of.numpy))
-    assert list(y) == [3 + x.sum(), 4 - x.sum()]
+    total = x.astype(np.float64).sum()
+    assert y.astype(np.float64).tolist() == [3 + total, 4 - total]
 
 
 @DEVICES
@@ -295,3 +296,39 @@ def test_no_processor_needs_a_library(generation: str) -> None:
             text = compile_assembly(kernel.ir(), HostCpu(generation))
             assert "__atomic" not in text
             assert "__aarch64" not in text
+
+
+@DEVICES
+@pytest.mark.parametrize("name", ["i16", "u16", "f16", "bf16"])
+def test_16_bits_are_compared_loaded_and_stored(device: Any, name: str) -> None:
+    of = DTYPES[name]
+    kernel = written(
+        f"x: Slice[{name}], y: SliceMut[{name}], old: SliceMut[{name}]",
+        f"s = shared_array(4, {name})\nfor k in range(4):\n    s[k] = y[k]\n"
+        "old[0] = atomic_cas(y, 0, x[1], x[2])\nold[1] = atomic_cas(y, 1, x[1], x[2])\nold[2] = atomic_load(y, 2)\natomic_store(y, 3, x[0])\n"
+        "old[3] = atomic_cas(s, 0, x[1], x[2])\nold[4] = atomic_cas(s, 1, x[1], x[2])\nold[5] = atomic_load(s, 2)\natomic_store(s, 3, x[0])\n"
+        "for k in range(4):\n    y[4 + k] = s[k]",
+        1,
+    )
+    x = np.array([7, 5, 3], of.numpy)
+    y = np.concatenate([np.array([1, 5, 4, 9], of.numpy), poison(4, of)])
+    _, y, old = run(device, kernel, x, y, poison(6, of))
+    assert y.astype(int).tolist() == [1, 3, 4, 7] * 2
+    assert old.astype(int).tolist() == [1, 5, 4] * 2
+
+
+@DEVICES
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_sums_of_16_bit_floats_round_once_each(device: Any, name: str) -> None:
+    """One thread, so the order is known: each sum is that of the language, subnormals kept."""
+    of = DTYPES[name]
+    kernel = written(
+        f"x: Slice[{name}], y: SliceMut[{name}], z: SliceMut[{name}]", "for k in range(len(x)):\n    z[k] = atomic_add(y, 0, x[k])", 1
+    )
+    x = np.concatenate([numbers(200, of, 5), np.array([1e-7, 3e-8, -1e-7], of.numpy)]).astype(of.numpy)
+    _, y, old = run(device, kernel, x, np.zeros(1, of.numpy), poison(len(x), of))
+    total = of.numpy.type(0)
+    for value, before in zip(x, old, strict=True):
+        assert before.tobytes() == total.tobytes()
+        total = of.numpy.type(np.float32(total) + np.float32(value))
+    assert y[0].tobytes() == total.tobytes()

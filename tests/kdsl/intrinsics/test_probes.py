@@ -14,7 +14,7 @@ from kdsl.lang.intrinsics import INTRINSICS, Intrinsic, ToAtomic, ToFrontend, To
 from kdsl.testing.ptx import assemble
 
 _ARGUMENTS = {
-    "value": "v", "predicate": "v != 0", "x": "v", "a": "v", "b": "w", "c": "x[2]", "lane": "t", "mask": "3", "delta": "t", "width": "8",
+    "value": "v", "predicate": "v != 0", "x": "v", "a": "v", "b": "w", "c": "x[2]", "lane": "t", "lane_mask": "3", "delta": "t", "width": "8",
     "array": "y", "index": "t", "compare": "v", "limit": "v", "nanoseconds": "u32(20)", "condition": "True", "message": '"never"',
 }  # fmt: skip
 _LOOPS_AND_ARRAYS = {
@@ -52,7 +52,7 @@ def use(row: Intrinsic) -> str:
     """A statement with a call of it."""
     if row.name in _LOOPS_AND_ARRAYS:
         return _LOOPS_AND_ARRAYS[row.name]
-    given = ", ".join(_ARGUMENTS[name] for name, default in row.parameters if default is None or isinstance(default, int))
+    given = ", ".join(_ARGUMENTS[name] for name, default in row.parameters if default is None or name == "width")
     call = f"{row.name}({given})"
     return call if "-> None" in row.signature else f"z = {call}\ny[t] = x.dtype(z)"
 

@@ -13,6 +13,7 @@ from written import BLOCKS, numbers, poison, written
 import kdsl
 from kdsl.lang.types import BOOL, DTYPES, DType
 from kdsl.testing import devices
+from kdsl.testing.ptx import filecheck
 
 DEVICES = pytest.mark.parametrize("device", devices(), ids=str)
 NUMBERS = [of for of in DTYPES.values() if of is not BOOL]
@@ -211,8 +212,12 @@ def test_instructions_of_whole_warps(call: str, instruction: str) -> None:
     assert "vote" not in ptx
 
 
-def test_a_partial_warp_does_without_redux() -> None:
-    assert "redux" not in written("y: SliceMut[i32]", "y[thread_index()] = warp_sum(y[thread_index()])", 48).ptx("sm_80")
+def test_a_partial_warp_names_its_lanes() -> None:
+    ptx = written("y: SliceMut[i32]", "y[thread_index()] = warp_sum(y[thread_index()])", 48).ptx("sm_80")
+    filecheck(ptx, """
+    CHECK: vote.sync.ballot.b32 [[PRESENT:%r[0-9]+]], %p{{[0-9]+}}, -1;
+    CHECK: redux.sync.add.s32 %r{{[0-9]+}}, %r{{[0-9]+}}, [[PRESENT]];
+    """)  # fmt: skip
 
 
 def test_the_default_width_is_a_warp() -> None:
