@@ -9,9 +9,7 @@ if a varying value is assigned to it, or if an assignment stands under control (
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TypeVar
 
@@ -44,7 +42,8 @@ class Uniformity:
         self._with_barrier: set[nodes.Op] = set()
         self._paths: dict[nodes.Op, tuple[nodes.Op, ...]] = {}
         self._homes: dict[nodes.Variable, tuple[nodes.Op, ...]] = {}
-        self._find_homes(kernel.body, ())
+        self._targets: dict[nodes.Op, nodes.Op | None] = {}
+        self._find_homes(kernel.body, (), None)
         while self._pass(kernel.body):
             pass
 
@@ -80,8 +79,10 @@ class Uniformity:
 
     # -------------------------------------------------------------------------------------------------------------- analysis
 
-    def _find_homes(self, block: nodes.Block, path: tuple[nodes.Op, ...]) -> None:
+    def _find_homes(self, block: nodes.Block, path: tuple[nodes.Op, ...], loop: nodes.Op | None) -> None:
         for op in block:
+            if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave):
+                self._targets[op] = op.scope if isinstance(op, nodes.Leave) else loop
             self._paths[op] = path
             if isinstance(op, nodes.Barrier):
                 self._with_barrier.update((op, *path))
@@ -89,7 +90,8 @@ class Uniformity:
                 known = self._homes.get(op.variable)
                 self._homes[op.variable] = path if known is None else _common(known, path)
             for child in nodes.children(op):
-                self._find_homes(child, (*path, op))
+                is_body = isinstance(op, nodes.While | nodes.ForRange) and child is op.body  # a jump in `orelse` is one of the loop around
+                self._find_homes(child, (*path, op), op if is_body else loop)
 
     def _pass(self, block: nodes.Block) -> bool:
         """Raise levels once through; whether any changed."""
@@ -109,20 +111,18 @@ class Uniformity:
             elif isinstance(op, nodes.ForRange):
                 changed |= _raise(self._values, op.counter, self._most((op.start, op.step)))
                 changed |= _raise(self._control, op, self._most((op.start, op.stop, op.step)))
-            elif isinstance(op, nodes.Break | nodes.Continue):
-                changed |= self._jump(op, lambda c: isinstance(c, nodes.While | nodes.ForRange))
-            elif isinstance(op, nodes.Leave):
-                changed |= self._jump(op, functools.partial(operator.is_, op.scope))
+            elif op in self._targets:
+                changed |= self._jump(op)
         return changed
 
-    def _jump(self, op: nodes.Op, is_target: Callable[[nodes.Op], bool]) -> bool:
+    def _jump(self, op: nodes.Op) -> bool:
         """A jump out of (or to the next trip of) an enclosing operation: if threads differ on the way to it, they differ in all that it crosses."""
         path = self._paths[op]
         crossed: list[nodes.Op] = []
         level = Level.BLOCK
         for control in reversed(path):
             crossed.append(control)
-            if is_target(control):
+            if control is self._targets[op]:
                 break
             level = max(level, self.control(control))
         changed = False

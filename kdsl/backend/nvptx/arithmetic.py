@@ -20,6 +20,18 @@ _I32: Final = ir.IntType(32)
 class PtxArithmetic(Arithmetic):
     """Scalar arithmetic on the GPU. f16 and bf16 have their own instructions where those round once and keep subnormals on every target (sm_80 and later)."""
 
+    def emit(self, op: nodes.ValueOp, *operands: Any) -> Any:
+        """The value of a pure operation; the bits of a float are moved into a register of their own.
+
+        LLVM stores the low half of such bits straight from the register that a float instruction has written, and ptxas 13.0 (13.5 no more) makes that
+        `st.b32` a conversion of the float to an integer: `u32(double_bits(3.0))` was 3.
+        """
+        if isinstance(op, nodes.Bitcast) and op.operand.type.is_float:
+            kind, register = value_type(op.type), {16: "h", 32: "r", 64: "l"}[op.type.bits]
+            bits = self.builder.bitcast(operands[0], kind)
+            return self.builder.asm(ir.FunctionType(kind, [kind]), f"mov.b{op.type.bits} $0, $1;", f"={register},{register}", [bits], False)
+        return super().emit(op, *operands)
+
     def unary(self, op: nodes.UnaryName, of: DType, x: Any) -> Any:
         """`op` of a value; the short integers in 32 bits (see `binary`)."""
         if of.is_integer and of.bits < 32 and op in ("neg", "abs"):

@@ -16,6 +16,7 @@ from llvmlite import ir
 from kdsl.backend.llvm.module import CodeGenerationError, initialise, optimise, parse
 from kdsl.backend.nvptx import limits, targets
 from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.faults import without_faulty_forms
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.lowering import Lowering
 from kdsl.backend.nvptx.symbols import entry_name
@@ -61,7 +62,7 @@ def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int, capability:
         Lowering(kernel, name, lines, failures, capability).run()
     parsed = parse(module)
     optimise(parsed, machine, level)
-    return str(machine.emit_assembly(parsed))
+    return without_faulty_forms(str(machine.emit_assembly(parsed)))
 
 
 def _names(kernels: Sequence[nodes.Kernel]) -> list[str]:
