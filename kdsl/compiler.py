@@ -28,6 +28,7 @@ from kdsl.frontend.source import parse
 from kdsl.ir import nodes
 from kdsl.ir.abi import Layout, layout
 from kdsl.ir.printer import print_kernel
+from kdsl.ir.shared import SharedLayout, shared_layout
 from kdsl.ir.verifier import verify
 from kdsl.lang.declaration import Declaration, TypeVariable
 from kdsl.lang.geometry import Geometry, Size
@@ -79,6 +80,8 @@ class _Loaded:
     """How its arguments are packed."""
     views: Mapping[str, nodes.View]
     """Its views by name, with what the body does to them."""
+    shared: SharedLayout
+    """Where its shared arrays lie."""
     code: CpuCode | CudaFunction
     """What runs."""
     number: int
@@ -207,7 +210,7 @@ class Kernel:
     def _specialise(self, wanted: Specialisation) -> _Loaded:
         kernel = self._version(wanted.types, wanted.constants)
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
-        return _Loaded(layout(kernel), views, _load(kernel, wanted.device), register(kernel))
+        return _Loaded(layout(kernel), views, shared_layout(kernel.arrays), _load(kernel, wanted.device), register(kernel))
 
 
 @overload
@@ -249,7 +252,13 @@ def _version_of_compiler() -> str:
     """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
     rows = (root / "lang" / "intrinsics").glob("*.py")
-    sources = [*sorted((root / "backend").rglob("*.py")), root / "ir" / "abi.py", root / "ir" / "uniformity.py", *sorted(rows)]
+    sources = [
+        *sorted((root / "backend").rglob("*.py")),
+        root / "ir" / "abi.py",
+        root / "ir" / "shared.py",
+        root / "ir" / "uniformity.py",
+        *sorted(rows),
+    ]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
@@ -288,4 +297,4 @@ def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel))
+    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared_layout(kernel.arrays).launch_bytes)
