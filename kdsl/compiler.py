@@ -28,6 +28,7 @@ from kdsl.frontend.source import parse
 from kdsl.ir import nodes
 from kdsl.ir.abi import Layout, layout
 from kdsl.ir.printer import print_kernel
+from kdsl.ir.shared import SharedLayout, shared_layout
 from kdsl.ir.verifier import verify
 from kdsl.lang.declaration import Declaration, TypeVariable
 from kdsl.lang.geometry import Geometry, Size
@@ -79,6 +80,8 @@ class _Loaded:
     """How its arguments are packed."""
     views: Mapping[str, nodes.View]
     """Its views by name, with what the body does to them."""
+    shared: SharedLayout
+    """Where its shared arrays lie."""
     code: CpuCode | CudaFunction
     """What runs."""
     number: int
@@ -209,7 +212,7 @@ class Kernel:
         if any(site.kind == "print" for site in kernel.sites) and wanted.device.failures.output is not None:
             wanted.device.failures.output.expect()
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
-        return _Loaded(layout(kernel), views, _load(kernel, wanted.device), register(kernel))
+        return _Loaded(layout(kernel), views, shared_layout(kernel.arrays), _load(kernel, wanted.device), register(kernel))
 
 
 @overload
@@ -251,7 +254,13 @@ def _version_of_compiler() -> str:
     """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
     rows = (root / "lang" / "intrinsics").glob("*.py")
-    sources = [*sorted((root / "backend").rglob("*.py")), root / "ir" / "abi.py", root / "ir" / "uniformity.py", *sorted(rows)]
+    sources = [
+        *sorted((root / "backend").rglob("*.py")),
+        root / "ir" / "abi.py",
+        root / "ir" / "shared.py",
+        root / "ir" / "uniformity.py",
+        *sorted(rows),
+    ]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
@@ -290,4 +299,4 @@ def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel))
+    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared_layout(kernel.arrays).launch_bytes)

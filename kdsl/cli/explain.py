@@ -7,6 +7,7 @@ occupancy, PTX version and least driver. For the CPU: lanes per group and scratc
 from __future__ import annotations
 
 import ast
+import dataclasses
 import linecache
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from kdsl.backend.cpu import HostCpu, UnsupportedCpuError, compile_object
 from kdsl.backend.cpu.compile import group_width
-from kdsl.backend.nvptx import TARGETS, TargetError
+from kdsl.backend.nvptx import TARGETS, LimitError, TargetError
 from kdsl.backend.nvptx.aliasing import Promise, may_be_one_array, promises
 from kdsl.backend.nvptx.occupancy import Occupancy, occupancy
 from kdsl.backend.nvptx.ptxas import AssemblyError, Report, assemble, find_ptxas
@@ -24,6 +25,7 @@ from kdsl.backend.nvptx.targets import find
 from kdsl.compiler import Kernel
 from kdsl.frontend.errors import source_line
 from kdsl.ir import nodes
+from kdsl.ir.shared import shared_layout
 
 CPU: Final = "cpu"
 """The target that is this machine's processor."""
@@ -163,7 +165,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str])
         line=ir.location.line,
         settings=dict(settings),
         block=ir.block_dim,
-        shared=sum(array.size * array.type.itemsize for array in ir.arrays if array.space == "shared"),
+        shared=shared_layout(ir.arrays).size,
         views=_views(ir),
         accesses=_accesses(ir),
         ptxas=ptxas,
@@ -250,7 +252,7 @@ def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: st
     target = find(name)
     try:
         ptx = kernel.ptx(name, **settings)
-    except TargetError as error:
+    except (TargetError, LimitError) as error:
         return GpuFacts(name, target.doc, "", "", None, None, str(error))
     found = re.search(r"^\.version (\d+)\.(\d+)", ptx, re.MULTILINE)
     assert found is not None, "PTX begins with its version"
@@ -261,6 +263,7 @@ def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: st
     if with_ptxas:
         try:
             report = assemble(ptx, name)
+            report = dataclasses.replace(report, shared=report.shared + shared_layout(ir.arrays).launch_bytes)
             resident = occupancy(target.capability, ir.threads, report.registers, report.shared)
         except AssemblyError as error:
             problem = str(error).strip()

@@ -11,13 +11,16 @@ from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
 from kdsl.frontend.values import ArrayRef, Group, Literal, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
-from kdsl.lang.limits import LOCAL_BYTES, SHARED_BYTES, footprint
+from kdsl.ir.shared import shared_layout
+from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
 from kdsl.lang.types import I64, DType
 from kdsl.lang.views import view_text
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
 """For each witness, what must be known of the thread for it to be unique (one of them)."""
 _GUARDS: Final = {"block_index": "if is_first_thread():", "row_index": "if is_first_lane():"}
+_ALIGNMENTS: Final = tuple(1 << power for power in range(ALIGNMENT.bit_length() - 1, LARGEST_ALIGNMENT.bit_length()))
+"""Bytes at a multiple of which a shared array can begin."""
 _LARGEST_IN_REGISTERS: Final = 256
 """Elements of a local array that is kept in registers: no GPU has more per thread."""
 
@@ -219,11 +222,11 @@ def settle_witnesses(ctx: Context) -> None:
 
 
 def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef:
-    """`shared_array(shape, dtype)` or `local_array(shape, dtype)`."""
+    """`shared_array(shape, dtype, align)` or `local_array(shape, dtype)`."""
     name = f"{space}_array"
-    if len(arguments) != 2:
+    if len(arguments) != (3 if space == "shared" else 2):
         raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
-    shape, of = arguments
+    shape, of = arguments[:2]
     of = as_type(of)
     if not isinstance(of, DType):
         raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
@@ -232,6 +235,7 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
         raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
     array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
     if space == "shared":
+        array.alignment = _alignment(ctx, arguments[2], node)
         _place(ctx, array, node)
         return ArrayRef(array)
     key = ctx.frame.fresh_key("array")
@@ -244,8 +248,11 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
 def _place(ctx: Context, array: nodes.Array, node: ast.Call) -> None:
     """Give an array memory, if there is so much."""
     ctx.arrays.append(array)
-    most, whose = (SHARED_BYTES, "a block has") if array.space == "shared" else (LOCAL_BYTES, "a thread has")
-    used = sum(footprint(a.size, a.type.itemsize) for a in ctx.arrays if a.space == array.space)
+    if array.space == "shared":
+        most, whose, used = SHARED_BYTES, "a block of the largest GPU has", shared_layout(ctx.arrays).size
+    else:
+        most, whose = LOCAL_BYTES, "a thread has"
+        used = sum(footprint(a.size, a.type.itemsize) for a in ctx.arrays if a.space == array.space)
     if used > most:
         raise ctx.error(
             f"the {array.space} arrays of the kernel take {used} bytes up to this one",
@@ -262,6 +269,16 @@ def _extent(ctx: Context, value: Value, name: str, node: ast.Call) -> int:
     if extent < 1:
         raise ctx.error(f"{name}() with an extent of {extent}", node, "each extent is at least 1")
     return extent
+
+
+def _alignment(ctx: Context, value: Value, node: ast.Call) -> int:
+    alignment = known_number(value)
+    if isinstance(alignment, int) and alignment in _ALIGNMENTS:
+        return alignment
+    place = next((keyword.value for keyword in node.keywords if keyword.arg == "align"), node.args[-1])
+    what = describe(value) if alignment is None else str(alignment)
+    choices = ", ".join(map(str, _ALIGNMENTS))
+    raise ctx.error(f"the alignment of a shared array is one of {choices}, and this is {what}", place, "such as align=128")
 
 
 def _array_name(ctx: Context, node: ast.Call) -> str | None:

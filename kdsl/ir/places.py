@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kdsl.lang.limits import ALIGNMENT
 from kdsl.lang.types import DType
 from kdsl.lang.views import view_text
 
@@ -85,6 +86,8 @@ class Array:
     """Elements along each dimension."""
     space: Literal["shared", "local"]
     """One per block, or one per thread."""
+    alignment: int = ALIGNMENT
+    """Bytes at a multiple of which a shared array begins, a power of two, 16 to 1024."""
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kdsl.ir import nodes
+from kdsl.lang.limits import ALIGNMENT
 
 
 def print_kernel(kernel: nodes.Kernel, *, locations: bool = False) -> str:
@@ -29,7 +30,8 @@ class _Printer:
             f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}"
         )
         for array, name in self.arrays.items():
-            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}")
+            aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
+            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from kdsl.ir.abi import Layout
 from kdsl.ir.nodes import View
+from kdsl.ir.shared import SharedLayout
 from kdsl.lang.declaration import TypeVariable
 from kdsl.lang.types import DType
 from kdsl.runtime.cpu import CpuCode
@@ -37,6 +38,10 @@ class Launchable(Protocol):
     @property
     def views(self) -> Mapping[str, View]:
         """Its array parameters by name: what it reads, what it writes, and through which witness."""
+
+    @property
+    def shared(self) -> SharedLayout:
+        """Where its shared arrays lie."""
 
     @property
     def code(self) -> CpuCode | CudaFunction:

@@ -126,12 +126,13 @@ class CudaPlan(Plan):
         assert isinstance(code, CudaFunction)
         self._function = code
         self._block = block
+        self._shared = launchable.shared.launch_bytes
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
-        self._function.launch(stream, blocks, self._block, buffer.pointers_address)
+        self._function.launch(stream, blocks, self._block, buffer.pointers_address, self._shared)
 
     def _later(self, blocks: int, buffer: Buffer) -> CudaLaunch:
-        return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer)
+        return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, self._shared)
 
 
 def _elements(array: Array) -> tuple[Any, ...]:

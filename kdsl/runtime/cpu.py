@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from kdsl.runtime.memory import ALIGNMENT
+from kdsl.lang.limits import LARGEST_ALIGNMENT
 from kdsl.runtime.pool import Job, pool, threads
 
 
@@ -53,8 +53,8 @@ class _Scratch(threading.local):
     def reserve(self, nbytes: int) -> int:
         """The address of at least `nbytes` bytes."""
         if self.size < nbytes:
-            self.memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-            self.address = self.memory.ctypes.data + -self.memory.ctypes.data % ALIGNMENT
+            self.memory = np.empty(nbytes + LARGEST_ALIGNMENT, np.uint8)
+            self.address = self.memory.ctypes.data + -self.memory.ctypes.data % LARGEST_ALIGNMENT
             self.size = nbytes
         return self.address
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl.errors import DeviceError
+from kdsl.lang.limits import STATIC_SHARED_BYTES
 from kdsl.runtime import cuda
 from kdsl.runtime.cuda import call
 from kdsl.runtime.gpu import CudaDevice
@@ -20,8 +21,11 @@ _LOG_BYTES = 16384
 class CudaFunction:
     """A kernel that is loaded on one GPU."""
 
-    def __init__(self, device: CudaDevice, ptx: str, name: str) -> None:
-        """Load the entry `name` of `ptx`. Raises DeviceError with the assembler's log if the driver refuses it."""
+    def __init__(self, device: CudaDevice, ptx: str, name: str, *, shared: int = 0) -> None:
+        """Load the entry `name` of `ptx`, whose launches ask for up to `shared` bytes of dynamic shared memory.
+
+        Raises DeviceError with the assembler's log if the driver refuses it.
+        """
         device.attach()
         self.device = device
         """The GPU."""
@@ -30,6 +34,9 @@ class CudaFunction:
         self._module = _load(device, ptx, name)
         self.handle = call("cuModuleGetFunction", self._module, name.encode())
         """The driver's handle."""
+        if shared > STATIC_SHARED_BYTES:  # more than that has to be asked for, once
+            most = cuda.driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call("cuFuncSetAttribute", self.handle, most, shared)
         self._launch = cuda.driver().cuLaunchKernel
 
     def attribute(self, name: str) -> int:
@@ -38,11 +45,14 @@ class CudaFunction:
         names = cuda.driver().CUfunction_attribute
         return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.handle))
 
-    def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int) -> None:
-        """Launch a one-dimensional grid. `parameters` is the address of an array with the address of each parameter; the driver copies what they hold."""
+    def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
+        """Launch a one-dimensional grid of blocks, each with `shared` bytes of dynamic shared memory.
+
+        `parameters` is the address of an array with the address of each parameter; the driver copies what they hold.
+        """
         self.device.attach()
         x, y, z = block
-        (status,) = self._launch(self.handle, blocks, 1, 1, x, y, z, 0, stream.handle, parameters, 0)
+        (status,) = self._launch(self.handle, blocks, 1, 1, x, y, z, shared, stream.handle, parameters, 0)
         if status != 0:
             raise cuda.failure(f"launch of {self.name} on {self.device} ({blocks} blocks of {x} x {y} x {z} threads)", status)
 
@@ -61,6 +71,8 @@ class CudaLaunch:
     """Address of an array with the address of each parameter."""
     owner: object
     """What keeps them."""
+    shared: int = 0
+    """Bytes of dynamic shared memory of each block."""
 
     def node_parameters(self) -> Any:
         """The driver's parameters of a kernel node, with one block if there is none. The driver copies what they point to."""
@@ -68,7 +80,7 @@ class CudaLaunch:
         made.func = self.function.handle
         made.gridDimX, made.gridDimY, made.gridDimZ = max(self.blocks, 1), 1, 1
         made.blockDimX, made.blockDimY, made.blockDimZ = self.block
-        made.sharedMemBytes = 0
+        made.sharedMemBytes = self.shared
         made.kernelParams = self.parameters
         return made
 

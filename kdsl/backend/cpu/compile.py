@@ -25,7 +25,7 @@ class CpuObject:
     entry: str
     """Symbol of `void entry(i8* arguments, i64 first_block, i64 end_block, i8* scratch)`."""
     scratch_bytes: int
-    """Size of the scratch memory, aligned to 64 bytes, that each running thread must bring."""
+    """Size of the scratch memory, aligned to 1024 bytes, that each running thread must bring."""
 
 
 def group_width(kernel: nodes.Kernel, host: HostCpu) -> int:

@@ -21,10 +21,11 @@ class Scratch:
         self.bytes = 0
         """Size so far."""
 
-    def reserve(self, size: int) -> int:
-        """The offset of a new part of `size` bytes."""
-        offset = self.bytes
-        self.bytes += -(-size // ALIGNMENT) * ALIGNMENT
+    def reserve(self, size: int, alignment: int = ALIGNMENT) -> int:
+        """The offset of a new part of `size` bytes, a multiple of 64 and of `alignment`, which is a power of two."""
+        step = max(alignment, ALIGNMENT)
+        offset = -(-self.bytes // step) * step
+        self.bytes = offset + -(-size // ALIGNMENT) * ALIGNMENT
         return offset
 
     def pointer(self, offset: int) -> Any:

@@ -54,7 +54,7 @@ class Storage:
                 size *= e.width
                 self._local_stride[array] = -(-size // ALIGNMENT) * ALIGNMENT
                 size = self._local_stride[array] * (e.groups if e.plan.has_barriers else 1)
-            self._offsets[array] = e.scratch.reserve(size)
+            self._offsets[array] = e.scratch.reserve(size, array.alignment)
         self._contexts = scope("contexts")
 
     # --------------------------------------------------------------------------------------------------------------- aliasing

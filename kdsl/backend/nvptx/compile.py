@@ -19,6 +19,7 @@ from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.faults import without_faulty_forms
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.lowering import Lowering
+from kdsl.backend.nvptx.memory import DYNAMIC_SHARED_DECLARATION
 from kdsl.backend.nvptx.symbols import entry_name
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToBarrier
@@ -43,7 +44,7 @@ def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: in
     if not kernels:
         raise ValueError("a PTX module has at least one kernel")
     for kernel in kernels:
-        limits.check(kernel)
+        limits.check(kernel, gpu)
     version = targets.version_for(gpu, [name for kernel in kernels for name in _intrinsics(kernel)])
     initialise()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)
@@ -87,8 +88,8 @@ def _intrinsics(kernel: nodes.Kernel) -> list[str]:
 
 def _verify(text: str) -> None:
     """What ptxas would refuse, or nothing would define, must not leave the compiler."""
-    if ".extern" in text:
-        line = next(line for line in text.splitlines() if ".extern" in line)
-        raise CodeGenerationError(f"the PTX refers to something outside of it: {line.strip()}")
+    for line in text.splitlines():
+        if ".extern" in line and line != DYNAMIC_SHARED_DECLARATION:
+            raise CodeGenerationError(f"the PTX refers to something outside of it: {line.strip()}")
     if not text.isascii():
         raise CodeGenerationError("the PTX is not pure ASCII")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from kdsl.backend.nvptx.occupancy import shared_limit
+from kdsl.backend.nvptx.targets import Target
 from kdsl.ir import nodes
 from kdsl.ir.abi import layout
-from kdsl.lang.limits import LOCAL_BYTES, SHARED_BYTES, footprint
+from kdsl.ir.shared import shared_layout
+from kdsl.lang.limits import LOCAL_BYTES, footprint
 
 PARAMETER_BYTES: Final = 4096
 """Parameter space of an entry that every PTX version here allows (PTX ISA, "Kernel Function Parameters")."""
@@ -22,20 +25,25 @@ class LimitError(ValueError):
         self.location = kernel.location
 
 
-def check(kernel: nodes.Kernel) -> None:
-    """Raise LimitError if the kernel cannot be compiled for a GPU."""
+def check(kernel: nodes.Kernel, target: Target) -> None:
+    """Raise LimitError if the kernel cannot be compiled for the GPU."""
     size = layout(kernel).size
     if size > PARAMETER_BYTES:
         raise LimitError(kernel, f"takes {size} bytes of arguments; at most {PARAMETER_BYTES} can be passed")
-    for space, most, advice in (
-        ("shared", SHARED_BYTES, "use smaller arrays or narrower elements"),
-        ("local", LOCAL_BYTES, "use smaller arrays, or an array in device memory"),
-    ):
-        arrays = [array for array in kernel.arrays if array.space == space]
-        used = sum(footprint(array.size, array.type.itemsize) for array in arrays)
-        if used > most:
-            named = ", ".join(f"{a.name} {a.size * a.type.itemsize}" for a in arrays)
-            raise LimitError(kernel, f"declares {used} bytes of {space} arrays ({named}); at most {most} fit: {advice}")
+    _check_arrays(
+        kernel, "shared", shared_layout(kernel.arrays).size, shared_limit(target.capability),
+        f"a block of {target.name} ({target.doc}) has at most {shared_limit(target.capability)}: use smaller arrays or narrower elements",
+    )  # fmt: skip
+    _check_arrays(
+        kernel, "local", sum(footprint(a.size, a.type.itemsize) for a in kernel.arrays if a.space == "local"), LOCAL_BYTES,
+        f"a thread has at most {LOCAL_BYTES}: use smaller arrays, or an array in device memory",
+    )  # fmt: skip
     operations = sum(1 for _ in nodes.walk(kernel.body))
     if operations > OPERATIONS:
         raise LimitError(kernel, f"has {operations} operations after unrolling; at most {OPERATIONS} are compiled: unroll less")
+
+
+def _check_arrays(kernel: nodes.Kernel, space: str, used: int, most: int, advice: str) -> None:
+    if used > most:
+        named = ", ".join(f"{a.name} {a.size * a.type.itemsize}" for a in kernel.arrays if a.space == space)
+        raise LimitError(kernel, f"declares {used} bytes of {space} arrays ({named}); {advice}")

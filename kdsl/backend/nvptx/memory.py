@@ -14,14 +14,19 @@ from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.entry import SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.scopes import Scopes
 from kdsl.backend.nvptx.symbols import internal
 from kdsl.ir import nodes
+from kdsl.ir.shared import shared_layout
+from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT
 from kdsl.lang.types import DType
 
 _I8: Final = ir.IntType(8)
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
-_SHARED_ALIGNMENT: Final = 16
+_DYNAMIC_SHARED: Final = "kdsl_dynamic_shared"
+DYNAMIC_SHARED_DECLARATION: Final = f".extern .shared .align {LARGEST_ALIGNMENT} .b8 {_DYNAMIC_SHARED}[];"
+"""What PTX says of the dynamic shared memory: it has no size before the launch, so it is declared as something from outside."""
 _HELD: Final = (1, 1 << 20)
 """Weights of a check that fails, and of one that holds."""
 
@@ -37,6 +42,8 @@ class Memory:
         self._builder = builder
         self._failures = failures
         self._bases: dict[nodes.Array, Any] = {}
+        self._layout = shared_layout(kernel.arrays)
+        self._scopes = Scopes(builder.module, self._layout.offsets if self._layout.is_dynamic else ())
         self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
@@ -44,6 +51,8 @@ class Memory:
             self._bases[array] = make(array, number, prologue)
 
     def _shared(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
+        if self._layout.is_dynamic:
+            return prologue.gep(_dynamic_shared(prologue.module), [_I64(self._layout.offsets[array])], source_etype=_I8)
         held = ir.ArrayType(memory_type(array.type), array.size)
         variable = ir.GlobalVariable(
             prologue.module,
@@ -53,12 +62,12 @@ class Memory:
         )
         variable.linkage = "internal"
         variable.initializer = ir.Constant(held, ir.Undefined)
-        variable.align = _SHARED_ALIGNMENT
+        variable.align = array.alignment
         return opaque(variable)
 
     def _local(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
         held = prologue.alloca(ir.ArrayType(memory_type(array.type), array.size), name=f"local{number}")
-        held.align = _SHARED_ALIGNMENT
+        held.align = ALIGNMENT
         return opaque(held)
 
     # --------------------------------------------------------------------------------------------------------------- accesses
@@ -84,7 +93,7 @@ class Memory:
         b = self._builder
         after = self._check(op, indices)[1] if op.checked else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
-        b.store(stored, self.address(op.memory, indices), align=op.value.type.itemsize)
+        self._scopes.mark(b.store(stored, self.address(op.memory, indices), align=op.value.type.itemsize), op.memory)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
@@ -156,6 +165,8 @@ class Memory:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
         elif memory.space == "local":
             loaded = _freeze(b, loaded)
+        else:
+            self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)
 
     def address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
@@ -171,6 +182,16 @@ class Memory:
         for index, extent in zip(indices[1:], memory.shape[1:], strict=True):
             linear = b.add(b.mul(linear, _I64(extent)), index)
         return b.gep(self._bases[memory], [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
+
+
+def _dynamic_shared(module: ir.Module) -> Any:
+    """The start of the dynamic shared memory, which all kernels of a module call by one name."""
+    if _DYNAMIC_SHARED not in module.globals:
+        variable = ir.GlobalVariable(module, ir.ArrayType(_I8, 0), _DYNAMIC_SHARED, addrspace=SHARED)
+        variable.linkage = "external"
+        variable.align = LARGEST_ALIGNMENT
+        opaque(variable)
+    return module.globals[_DYNAMIC_SHARED]
 
 
 def _value(builder: ir.IRBuilder, of: DType, loaded: Any) -> Any:

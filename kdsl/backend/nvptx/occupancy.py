@@ -66,8 +66,13 @@ class Occupancy:
         return self.warps / self.most_warps
 
 
+def shared_limit(capability: int) -> int:
+    """Bytes of shared memory that a block can have, dynamic included. `capability` is the compute capability times ten."""
+    return LIMITS[capability].shared - RESERVED_SHARED
+
+
 def occupancy(capability: int, threads: int, registers: int, shared: int) -> Occupancy:
-    """For blocks of `threads` threads with `registers` registers each and `shared` bytes of static shared memory.
+    """For blocks of `threads` threads with `registers` registers each and `shared` bytes of shared memory, static and dynamic.
 
     `capability` is the compute capability times ten; raises KeyError for one without limits.
     """

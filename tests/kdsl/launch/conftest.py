@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kdsl.ir import abi, nodes
+from kdsl.ir.shared import shared_layout
 from kdsl.lang.declaration import Declaration, Parameter, StructType
 from kdsl.lang.geometry import Geometry, Grid
 from kdsl.lang.types import DType
@@ -107,7 +108,7 @@ class FakeKernel:
             pass
 
         made: Any = Launchable()
-        made.layout, made.views, made.code, made.number = layout, views, code, register(kernel)
+        made.layout, made.views, made.shared, made.code, made.number = layout, views, shared_layout(()), code, register(kernel)
         return made
 
     @property

@@ -44,6 +44,7 @@ class FakeDriver:
         self.events: dict[int, int] = {}
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
+        self.dynamic_shared: dict[str, int] = {}
         self.limit = 1 << 30
         self.graphs: dict[int, dict[int, FakeNode]] = {}
         self.executables: dict[int, dict[int, FakeNode]] = {}
@@ -230,11 +231,21 @@ class FakeDriver:
         assert attribute.name == "CU_FUNC_ATTRIBUTE_NUM_REGS"
         return 32
 
+    def do_cuFuncSetAttribute(self, function: Any, attribute: Any, value: int) -> None:
+        self.in_context()
+        assert attribute.name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        self.dynamic_shared[str(int(function))] = value
+
+    def _has_shared(self, function: str, shared: int) -> None:
+        """A launch asks for no more dynamic shared memory than 48 KiB, or what the function may have."""
+        assert 0 <= shared <= self.dynamic_shared.get(function, 48 * 1024)
+
     def do_cuLaunchKernel(
         self, function: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: Any, parameters: int, extra: int
     ) -> None:
         self.in_context()
-        assert (gy, gz, shared, extra) == (1, 1, 0, 0)
+        assert (gy, gz, extra) == (1, 1, 0)
+        self._has_shared(str(int(function)), shared)
         assert int(stream) in self.streams
         self.kernels[str(int(function))](gx, (bx, by, bz), parameters)  # type: ignore[arg-type]
 
@@ -257,7 +268,8 @@ class FakeDriver:
         return self._real.CUgraphNode(handle)
 
     def _kernel(self, parameters: Any) -> Callable[[], None]:
-        assert (parameters.gridDimY, parameters.gridDimZ, parameters.sharedMemBytes, parameters.extra) == (1, 1, 0, 0)
+        assert (parameters.gridDimY, parameters.gridDimZ, parameters.extra) == (1, 1, 0)
+        self._has_shared(str(int(parameters.func)), parameters.sharedMemBytes)
         assert parameters.gridDimX >= 1
         block = (parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ)
         function = self.kernels[str(int(parameters.func))]

@@ -13,6 +13,7 @@ import pytest
 
 from kdsl.errors import BoundsError, DeviceError, LaunchError
 from kdsl.ir import abi, nodes
+from kdsl.ir.shared import shared_layout
 from kdsl.lang.declaration import Declaration, Parameter
 from kdsl.lang.geometry import Elements
 from kdsl.lang.types import DTYPES, F32, F64, U8, f32, f64, i32, i64, u8
@@ -267,6 +268,7 @@ def test_a_launcher_hands_its_arguments_to_the_driver(gpu: CudaDevice, fake_driv
 
     def specialise(wanted: Specialisation) -> Any:
         made: Any = Launchable()
+        made.shared = shared_layout(())
         made.layout, made.views, made.number = layout, {view.name: view for view in views}, 42
         made.code = CudaFunction(gpu, "", "copy")
         return made
@@ -295,3 +297,17 @@ def test_a_launcher_hands_its_arguments_to_the_driver(gpu: CudaDevice, fake_driv
         launcher.on(device("cpu").stream())(y, x, 3, 0.5)
     launcher.function(gpu.zeros(0, f32), gpu.zeros(0, f32), 3, 0.5)
     assert len(got) == 2
+
+
+def test_more_than_48_kib_of_shared_memory_are_asked_for_once(gpu: CudaDevice, fake_driver: Any) -> None:
+    seen: list[Any] = []
+    fake_driver.kernels["entry"] = lambda *arguments: seen.append(arguments)
+    function = CudaFunction(gpu, "", "entry", shared=96 * 1024)
+    for _ in range(2):
+        function.launch(gpu.default_stream, 2, (32, 1, 1), 4096, 96 * 1024)
+    assert len(seen) == 2
+    assert [arguments[2] for arguments in fake_driver.called("cuFuncSetAttribute")] == [96 * 1024]
+    assert [arguments[7] for arguments in fake_driver.called("cuLaunchKernel")] == [96 * 1024] * 2
+    fake_driver.log.clear()
+    CudaFunction(gpu, "", "entry", shared=48 * 1024).launch(gpu.default_stream, 2, (32, 1, 1), 4096, 48 * 1024)
+    assert not fake_driver.called("cuFuncSetAttribute")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kdsl.ir import abi, nodes
+from kdsl.ir.shared import shared_layout
 from kdsl.lang.declaration import Declaration, Parameter
 from kdsl.lang.geometry import Grid
 from kdsl.lang.types import F64, I16, f64, i16
@@ -64,6 +65,7 @@ def test_a_launch_packs_extents_and_strides(gpu: CudaDevice, fake_driver: Any) -
 
     def specialise(wanted: Specialisation) -> Any:
         made: Any = Launchable()
+        made.shared = shared_layout(())
         made.layout, made.views, made.number = layout, {view.name: view for view in views}, 43
         made.code = CudaFunction(gpu, "", "move")
         return made

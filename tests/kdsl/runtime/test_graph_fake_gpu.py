@@ -11,7 +11,21 @@ import numpy as np
 import pytest
 
 import kdsl
-from kdsl import DeviceError, DisjointSlice, GraphError, LaunchError, Slice, device, elements, f32, f64, i64, kernel, thread_index
+from kdsl import (
+    DeviceError,
+    DisjointSlice,
+    GraphError,
+    LaunchError,
+    Slice,
+    device,
+    elements,
+    f32,
+    f64,
+    i64,
+    kernel,
+    shared_array,
+    thread_index,
+)
 from kdsl.runtime.gpu import CudaDevice
 
 
@@ -86,6 +100,30 @@ def test_a_replay_on_another_stream_waits_for_the_arrays(gpu: CudaDevice, fake_d
     graph.launch(stream)
     assert [name for name, _ in fake_driver.log] == ["cuGraphLaunch"]
     np.testing.assert_array_equal(y.numpy(), np.full(10, 4))
+
+
+@kernel(grid=elements("y"), block=128)
+def large(y: DisjointSlice[f32]) -> None:
+    """Through 64 KiB of shared memory."""
+    tile = shared_array(16384, f32)
+    i = thread_index()
+    if i in y:
+        tile[i % 128] = y[i]
+        y[i] = tile[i % 128]
+
+
+def test_a_node_has_the_shared_memory_of_its_kernel(gpu: CudaDevice, fake_driver: Any) -> None:
+    fake_driver.kernels["large"] = lambda *arguments: None
+    y = full(gpu, 0)
+    with kdsl.Graph(gpu) as graph:
+        node = large(y)
+    (added,) = fake_driver.called("cuGraphAddKernelNode")
+    assert added[3].sharedMemBytes == 64 * 1024
+    graph.update(node, y=full(gpu, 1))
+    (changed,) = fake_driver.called("cuGraphExecKernelNodeSetParams")
+    assert changed[2].sharedMemBytes == 64 * 1024
+    large(y)
+    assert fake_driver.called("cuLaunchKernel")[-1][7] == 64 * 1024
 
 
 def test_an_update_exchanges_one_node(gpu: CudaDevice, fake_driver: Any) -> None:

@@ -108,10 +108,12 @@ def test_too_much_shared_memory_is_told_before_ptxas_refuses(build: Any) -> None
     b = build()
     y = b.view("y", F64)
     for name in ("a", "b"):
-        b.store(b.array(name, F64, 4000), b.thread(), b.load(y, b.thread()))
-    with pytest.raises(LimitError, match=r"k declares 64000 bytes of shared arrays \(a 32000, b 32000\); at most 49152 fit") as caught:
-        b.ptx()
+        b.store(b.array(name, F64, 7000), b.thread(), b.load(y, b.thread()))
+    message = r"k declares 112000 bytes of shared arrays \(a 56000, b 56000\); a block of sm_86 \(.*\) has at most 101376: use smaller"
+    with pytest.raises(LimitError, match=message) as caught:
+        b.ptx("sm_86")
     assert "/folder/source.py:11" in str(caught.value)
+    assert b.ptx("sm_80")
 
 
 def test_the_largest_shared_array_assembles(build: Any) -> None:
