@@ -256,7 +256,13 @@ def _mask(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> nodes.V
         return None
     if known == 0:
         raise ctx.error(f"the mask of {row.name}() names no lane", place, "each lane that comes is in its mask")
-    return coerce(ctx, value, U32, place, f"the mask of {row.name}()")
+    mask = coerce(ctx, value, U32, place, f"the mask of {row.name}()")
+    # A lane outside its own mask would end the program on a GPU, so it takes part alone
+    own = ctx.binary("shl", ctx.constant(U32, 1), ctx.cast(U32, ctx.special("lane_index")))
+    named = ctx.compare("ne", ctx.binary("and", mask, own), ctx.constant(U32, 0))
+    if ctx.checked:
+        ctx.emit(nodes.Assertion(location=ctx.location, condition=named, site=ctx.new_site("mask", row.name, None)))
+    return ctx.select(named, mask, own)
 
 
 def _refuse_type(ctx: Context, row: Intrinsic, lowering: table.ToExchange, of: DType, place: ast.AST) -> None:

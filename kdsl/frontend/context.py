@@ -308,7 +308,7 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "atomic", "assert"], name: str, memory: nodes.Memory | None) -> int:
+    def new_site(self, kind: Literal["load", "store", "atomic", "assert", "mask"], name: str, memory: nodes.Memory | None) -> int:
         """Number of a check at the present place; the trips of an unrolled loop share theirs."""
         extents = memory.shape if isinstance(memory, nodes.Array) else None
         rank = memory.rank if isinstance(memory, nodes.View) else 1

@@ -1,10 +1,11 @@
-"""What a checked build adds to a kernel: checks of division, shifts and masks of lanes, and that threads agree where they must.
+"""What a checked build adds to a kernel: checks of division and shifts, and that threads agree where they must.
 
 Convergence is proved when a kernel is built, except for one thing: a value that is read from memory at an index that all threads share counts as the same
 for all, which it is unless some thread writes there meanwhile. Where control around a barrier or a lane exchange depends on such a value, the threads compare
 what they have read (`Agreed`); a difference is recorded and one of the values is taken by all, so that the kernel ends.
 
-Accesses are the frontend's: in a checked build it proves none of them. What is not here: races (the sanitizer).
+Accesses and masks of lanes are the frontend's: in a checked build it proves no access, and asserts that a lane is in its own mask. What is not here: races
+(the sanitizer).
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Final, Literal
 
 from kdsl.ir import nodes, ranges
 from kdsl.lang.intrinsics import INTRINSICS
-from kdsl.lang.types import BOOL, I64, U32, DType
+from kdsl.lang.types import BOOL, DType
 
 _DIVISIONS: Final = ("floordiv", "mod")
 _SHIFTS: Final = ("shl", "shr")
-_Kind = Literal["divide", "shift", "mask", "agree"]
+_Kind = Literal["divide", "shift", "agree"]
 
 
 def check(kernel: nodes.Kernel) -> None:
@@ -47,8 +48,6 @@ class _Checks:
                 self.block(child)
             if isinstance(op, nodes.Binary) and op.type.is_integer:
                 ops += self.arithmetic(op)
-            elif isinstance(op, nodes.Exchange) and op.mask is not None:
-                ops += self.mask(op, op.mask)
             ops.append(op)
         block.ops = ops
 
@@ -72,15 +71,6 @@ class _Checks:
                 self.assertion(op, both, "shift", f"a shift of {op.type} by fewer than {op.type.bits} bits"),
             ]
         return []
-
-    def mask(self, op: nodes.Exchange, mask: nodes.ValueOp) -> list[nodes.Op]:
-        lane = nodes.Special(location=op.location, type=I64, range=(0, nodes.WARP_SIZE - 1), name="lane_index")
-        amount = nodes.Cast(location=op.location, type=U32, range=lane.range, operand=lane)
-        moved = nodes.Binary(location=op.location, type=U32, op="shr", left=mask, right=amount)
-        one, zero = _constant(op, U32, 1), _constant(op, U32, 0)
-        bit = nodes.Binary(location=op.location, type=U32, op="and", left=moved, right=one)
-        holds = nodes.Compare(location=op.location, type=BOOL, op="ne", left=bit, right=zero)
-        return [lane, amount, moved, one, zero, bit, holds, self.assertion(op, holds, "mask", op.name)]
 
     def assertion(self, op: nodes.Op, holds: nodes.ValueOp, kind: _Kind, name: str) -> nodes.Assertion:
         return nodes.Assertion(location=op.location, condition=holds, site=_site(self.kernel, kind, name, op.location))

@@ -202,7 +202,8 @@ class Exchange(ValueOp):
     width: int = 32
     """Of a shuffle: lanes of a segment (2, 4, 8, 16 or 32), within which it stays."""
     mask: ValueOp | None = None
-    """u32, bit n says that lane n takes part; every lane that is named, and has not returned, comes with the same mask. None: all that have not returned."""
+    """u32, bit n says that lane n takes part; it names the lane itself, and every lane that is named, and has not returned, comes with the same mask.
+    None: all that have not returned."""
 
 
 @dataclass(eq=False, kw_only=True)

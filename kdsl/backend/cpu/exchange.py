@@ -37,8 +37,7 @@ class Exchanges:
         return self._in_sets(op, self.e.lanes.vector(named))
 
     def _in_sets(self, op: nodes.Exchange, named: Any) -> Lanes:
-        """Each set of lanes in its turn: the first lane that is left, and all active lanes that have the same mask and are in it. A lane that is not in its own
-        mask keeps 0."""
+        """Each set of lanes in its turn: the first lane that is left, and all active lanes that have the same mask."""
         e = self.e
         b, masks, active = e.builder, e.masks, e.mask
         nothing = ir.Constant(value_type(op.type, _LANES), None)

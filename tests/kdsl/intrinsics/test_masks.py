@@ -112,3 +112,21 @@ def test_a_mask_that_names_nobody_or_everybody() -> None:
     assert "mask=" in caught.value.hint
     with pytest.raises(kdsl.KernelError, match=r"the mask of warp_sum\(\)"):
         written("y: SliceMut[i32]", "y[0] = warp_sum(i32(1), mask=-1)").ir()
+
+
+@DEVICES
+def test_a_lane_outside_its_own_mask_takes_part_alone(device: Any) -> None:
+    """On a GPU the instruction would end the program."""
+    kernel = written(
+        "x: Slice[i32], y: SliceMut[i32], z: SliceMut[f32], w: SliceMut[u32]",
+        "t = thread_index()\ny[t] = warp_sum(x[t], mask=0xF0)\nz[t] = warp_max(f32(x[t] % 1000), mask=0xF0)\nw[t] = warp_ballot(x[t] > 0, mask=0xF0)",
+        40,
+    )
+    x = numbers(40, DTYPES["i32"], 9)
+    arrays = run(device, kernel, x, poison(40, DTYPES["i32"]), poison(40, DTYPES["f32"]), poison(40, DTYPES["u32"]))
+    for t in range(40):
+        base = t - t % 32
+        lanes = list(range(base + 4, base + 8)) if 4 <= t % 32 < 8 else [t]
+        assert arrays[1][t] == np.sum(x[lanes], dtype=np.int32)
+        assert arrays[2][t] == max(np.float32(v % 1000) for v in x[lanes])
+        assert arrays[3][t] == sum(1 << i - base for i in lanes if x[i] > 0)
