@@ -165,8 +165,8 @@ def _no_common(
     if a.is_float != b.is_float:
         real, whole, beside = (a, b, b_node) if a.is_float else (b, a, a_node)
         return f"{message}: not every {whole} is {with_article(real)}", node, f"write {real}({ctx.text(beside)})"
-    signed, beside = (a, b_node) if a.is_signed else (b, a_node)
-    return f"{message}: no type holds all values of both", node, f"write {signed}({ctx.text(beside)})"
+    unsigned = b_node if a.is_signed else a_node  # a u64: every narrower one becomes a signed integer by itself
+    return f"{message}: no type holds all values of both", node, f"write i64({ctx.text(unsigned)})"
 
 
 def convert(ctx: Context, to: DType, value: Value, node: ast.AST) -> nodes.ValueOp:

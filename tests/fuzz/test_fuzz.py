@@ -7,11 +7,13 @@ import datetime
 import math
 import os
 import random
+from typing import ClassVar
 
 import pytest
 
 from kdsl.lang.types import DTYPES, convert_constant
-from tests.fuzz import arithmetic, grid
+from tests.fuzz import arithmetic, grid, processes
+from tests.fuzz.batch import Report
 from tests.fuzz.check import Difference
 from tests.fuzz.generate import generate
 from tests.fuzz.interpret import Program
@@ -27,7 +29,7 @@ SECONDS = 15.0
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_compiled_code_does_what_the_interpreter_does(part: int) -> None:
-    report = run(PROGRAMS // PARTS, SEED * PARTS + part, seconds=SECONDS)
+    report, _ = run(PROGRAMS // PARTS, SEED * PARTS + part, seconds=SECONDS)
     if report.differences:
         seeds = "\n".join(f"{seed}: {what}" for seed, what in report.differences)
         pytest.fail(
@@ -44,6 +46,46 @@ def test_operators_and_types() -> None:
             grid.check(source, SEED)
         except Difference as difference:
             pytest.fail(f"seed {SEED}, {name}: {difference}\n{source}")
+
+
+class Mortal:
+    """A worker that ends at some programs."""
+
+    programs = 0
+    seed = 0
+    on_device = False
+    at: ClassVar[dict[int, bool]] = {}
+    """Programs at which it ends, and whether on the GPU."""
+
+    def __init__(self, device: str | None) -> None:
+        pass
+
+    def piece(self, first: int, count: int) -> Report | None:
+        for self.seed in range(first, first + count):
+            if self.at.get(self.seed) is False:
+                return None
+        self.on_device = any(self.at.get(seed) for seed in range(first, first + count))
+        return None if self.on_device else Report(programs=count)
+
+    def end(self) -> int:
+        return -6
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_program_that_ends_its_process_is_a_difference(monkeypatch: pytest.MonkeyPatch, on_device: bool) -> None:
+    monkeypatch.setattr(processes, "_Worker", Mortal)
+    monkeypatch.setattr(Mortal, "at", {17: on_device, 41: on_device})
+    report, following = processes.run_all(3, 60, device="cuda:0" if on_device else None, processes=2, seconds=1e9, heard=lambda _: None)
+    assert report.programs == 58
+    assert [seed for seed, _ in report.differences] == [17, 41]
+    assert all("status -6" in what for _, what in report.differences)
+    assert following == 63
+
+
+def test_time_that_is_up_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_Worker", Mortal)
+    report, following = processes.run_all(0, 10**6, device=None, processes=3, seconds=0.05, heard=lambda _: None)
+    assert report.programs == following
 
 
 def test_a_seed_always_gives_the_same_program() -> None:

@@ -1,0 +1,94 @@
+"""Some programs in this process: made, interpreted, compiled, compared; on a GPU all of them together."""
+
+from __future__ import annotations
+
+import collections
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdsl.frontend.errors import KernelError
+from tests.fuzz.check import Case, Difference, prepare
+from tests.fuzz.generate import generate
+
+
+@dataclass
+class Report:
+    """What a number of programs came to."""
+
+    programs: int = 0
+    """Programs that ran and were compared."""
+    refused: collections.Counter[str] = field(default_factory=collections.Counter)
+    """Programs that kdsl refused with an error that is part of the language, by error."""
+    on_device: int = 0
+    """Of the programs, those that also ran on the GPU."""
+    differences: list[tuple[int, str]] = field(default_factory=list)
+    """Seeds of programs with a difference, and what differs."""
+
+    def add(self, other: Report) -> None:
+        """Count what another process did."""
+        self.programs += other.programs
+        self.refused.update(other.refused)
+        self.on_device += other.on_device
+        self.differences += other.differences
+
+    @classmethod
+    def of(cls, parts: dict[str, Any]) -> Report:
+        """A report that came as JSON."""
+        found = [(seed, what) for seed, what in parts["differences"]]
+        return cls(parts["programs"], collections.Counter(parts["refused"]), parts["on_device"], found)
+
+
+def batch(first: int, count: int, device: str | None, announce: Callable[[str], None] = lambda _: None) -> Report:
+    """Run the programs made from `first` to `first + count - 1`. `announce` hears what comes next, since that may end the process."""
+    report = Report()
+    cases: list[tuple[int, Case]] = []
+    for seed in range(first, first + count):
+        announce(f"seed {seed}")
+        try:
+            case = prepare(generate(seed), seed)
+        except KernelError as error:
+            kind = expected_refusal(error)
+            if kind is None:
+                report.differences.append((seed, f"kdsl refuses it: {error}"))
+            else:
+                report.refused[kind] += 1
+            continue
+        except Difference as difference:
+            report.differences.append((seed, str(difference)))
+            continue
+        except Exception as error:
+            report.differences.append((seed, f"{type(error).__name__}: {error}"))
+            continue
+        report.programs += 1
+        try:
+            case.check_cpu()
+        except Difference as difference:
+            report.differences.append((seed, str(difference)))
+            continue
+        cases.append((seed, case))
+    if device is not None:
+        from tests.fuzz.on_gpu import check_gpu
+
+        announce(f"device {first}")
+        report.differences += check_gpu(cases, device)
+        report.on_device += len(cases)
+    gc.collect()
+    return report
+
+
+_REFUSALS = {
+    "by zero": "a divisor that is always zero",
+    " a shift of ": "a shift by a constant outside",
+    " is negative": "a constant index outside",
+    " is outside ": "a constant index outside",
+    "this assertion never holds": "an assertion that never holds",
+    "the step of": "a step that is always zero",
+}
+
+
+def expected_refusal(error: KernelError) -> str | None:
+    """The language's own name for a refusal that random programs run into; None if the program should have been compiled."""
+    first = str(error).splitlines()[0]
+    return next((kind for words, kind in _REFUSALS.items() if words in first), None)
