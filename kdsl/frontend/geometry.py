@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
+from kdsl.frontend.clusters import cluster_rank, cluster_size
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.values import Record, Value
 from kdsl.ir import nodes
@@ -91,5 +92,7 @@ INDICES: Final[dict[str, Callable[[Context, ast.AST], Value]]] = {
     "tile_index": _tile_index,
     "is_first_thread": _is_first_thread,
     "is_first_lane": _is_first_lane,
+    "cluster_rank": cluster_rank,
+    "cluster_size": cluster_size,
 }
 """Handlers of the rows of the table of intrinsics that speak of the geometry."""

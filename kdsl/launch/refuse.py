@@ -125,6 +125,18 @@ def grid(kernel: str, x: int, y: int, z: int) -> Never:
     )
 
 
+def cluster(kernel: str, blocks: tuple[int, int, int], of: tuple[int, int, int]) -> Never:
+    """A grid that does not consist of whole clusters."""
+    raise LaunchError(
+        f"{kernel}: a grid of {_product(blocks)} blocks does not consist of whole clusters of {_product(of)}; "
+        f"make it a multiple of the cluster in every direction"
+    )
+
+
+def _product(extents: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, extents))
+
+
 def overlap(kernel: str, written: str, written_array: Array, other: str, other_array: Array, why: str) -> Never:
     """A written array shares memory with another argument."""
     first = max(written_array.start, other_array.start)

@@ -48,6 +48,8 @@ class Entry:
         slots = layout(kernel).slots
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_type(slot) for slot in slots]), name)
         self.function.calling_convention = "ptx_kernel"
+        self.cluster = kernel.attributes.cluster or (1, 1, 1)
+        """Blocks of a cluster along x, y and z."""
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
         self._arguments: dict[tuple[SlotKind, object, int], Any] = {}
@@ -58,6 +60,8 @@ class Entry:
         attributes.add("convergent")
         attributes.add("nounwind")
         attribute(attributes, '"nvvm.maxntid"="{},{},{}"'.format(*kernel.block_dim))
+        if kernel.attributes.cluster:  # the hardware's grid is linear, and so are its clusters
+            attribute(attributes, f'"nvvm.cluster_dim"="{kernel.attributes.cluster_size},1,1"')
         # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
         attribute(attributes, '"no-jump-tables"="true"')
 

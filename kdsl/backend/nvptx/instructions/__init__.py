@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from kdsl.backend.nvptx.instructions import clusters
 from kdsl.ir import nodes
 
 
@@ -25,8 +26,8 @@ class Emission:
     """Addresses of its elements, pointers into the space of their array."""
 
 
-EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {}
-"""Emits an instruction; yields its results. `EMITTERS.update({...})` with the tables of the topics stands below."""
+EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {**clusters.EMITTERS}
+"""Emits an instruction; yields its results. The tables of the topics, joined."""
 
 
 def emit(builder: ir.IRBuilder, op: nodes.Instruction, arguments: Sequence[Any], addresses: Sequence[Any]) -> Sequence[Any]:
