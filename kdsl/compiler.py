@@ -229,6 +229,8 @@ def kernel(
     requires: str | tuple[str, ...] = ...,
     contract: bool = ...,
     cluster: int | tuple[int, ...] | None = ...,
+    cooperative: bool = ...,
+    programmatic: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
@@ -239,18 +241,22 @@ def kernel(
     requires: Any = (),
     contract: bool = True,
     cluster: Any = None,
+    cooperative: Any = False,
+    programmatic: Any = False,
 ) -> Any:
     """Make a function a kernel.
 
     `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of
     threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
     arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing. `cluster` is the number of blocks of a cluster, or up to three
-    extents.
+    extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works; `programmatic=True` lets the kernel begin before what
+    its stream holds has ended, for which it waits with `wait_for_dependencies()`.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
         raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')
-    return lambda decorated: Kernel(decorated, grid, block, requires, contract, cluster=cluster)
+    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic}
+    return lambda decorated: Kernel(decorated, grid, block, requires, contract, **attributes)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- code, by content
@@ -313,4 +319,5 @@ def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared_layout(kernel.arrays).launch_bytes)
+    shared = shared_layout(kernel.arrays).launch_bytes
+    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared, attributes=kernel.attributes)

@@ -227,14 +227,16 @@ def _passes_unchecked_on(file: str) -> bool:
 
 def _views(kernel: nodes.Kernel) -> list[View]:
     promised = promises(kernel)
-    return [_view(view, promise, promised) for view, promise in promised.items()]
+    return [_view(kernel, view, promise, promised) for view, promise in promised.items()]
 
 
-def _view(view: nodes.View, promise: Promise, every: Iterable[nodes.View]) -> View:
+def _view(kernel: nodes.Kernel, view: nodes.View, promise: Promise, every: Iterable[nodes.View]) -> View:
     used = {(True, True): "read and written", (True, False): "read", (False, True): "written", (False, False): "unused"}
     twins = [other.name for other in every if other is not view and may_be_one_array(view, other)]
     if twins:
         why = f"as far as the compiler knows it may be the same array as {' or '.join(twins)}: both are touched through {view.witness} only"
+    elif kernel.attributes.programmatic:
+        why = "the kernel may begin before what the launch depends on has ended"
     elif not promise.alone:
         why = "threads synchronise, and without a witness one may write what another reads"
     elif promise.constant:

@@ -13,9 +13,18 @@ from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 _FORM: Final = "write cluster=2, or cluster=(x, y) or (x, y, z), in whole numbers"
 
 
-def attributes(source: Source, geometry: Geometry, cluster: Any) -> Attributes:
+def attributes(source: Source, geometry: Geometry, cluster: Any = None, cooperative: Any = False, programmatic: Any = False) -> Attributes:
     """The attributes of a kernel. Raises KernelError if they make no sense."""
-    return Attributes(None if cluster is None else _cluster(source, geometry, cluster))
+    for name, value in (("cooperative", cooperative), ("programmatic", programmatic)):
+        if not isinstance(value, bool):
+            raise KernelError(f"{name}={value!r} is neither True nor False", source.definition(), f"write {name}=True, or leave it out")
+    if cooperative and programmatic:
+        raise KernelError(
+            "a kernel is cooperative or programmatic, not both: two launches of it would meet at one barrier",
+            source.definition(),
+            "leave one of the two out",
+        )
+    return Attributes(None if cluster is None else _cluster(source, geometry, cluster), cooperative, programmatic)
 
 
 def _cluster(source: Source, geometry: Geometry, cluster: Any) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from kdsl.frontend import cleanup, clusters, convergence
+from kdsl.frontend import cleanup, clusters, convergence, grid
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
@@ -114,6 +114,7 @@ def _finish(ctx: Context) -> nodes.Kernel:
     )
     convergence.check(kernel)
     clusters.check(kernel)
+    grid.check(kernel)
     if ctx.checked:
         checks.check(kernel)
     return kernel

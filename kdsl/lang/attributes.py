@@ -15,6 +15,10 @@ class Attributes:
 
     cluster: tuple[int, int, int] | None = None
     """Blocks of a cluster along x, y and z, None without clusters."""
+    cooperative: bool = False
+    """Whether all blocks are resident at the same time, so that they can wait for each other."""
+    programmatic: bool = False
+    """Whether it may begin before what its stream holds has ended."""
 
     @property
     def cluster_size(self) -> int:
@@ -23,7 +27,8 @@ class Attributes:
         return x * y * z
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster}" if self.cluster else ""
+        words = [f"cluster {self.cluster}" if self.cluster else "", "cooperative" * self.cooperative, "programmatic" * self.programmatic]
+        return ", ".join(word for word in words if word)
 
 
 PLAIN: Final = Attributes()

@@ -29,6 +29,7 @@ ALLOWED: Final = re.compile(
     | aarch64\.(get|set)\.fpcr                                                        # AArch64
     | nvvm\.read\.ptx\.sreg\.((tid|ctaid)\.[xyz]|cluster\.ctarank)                    # NVPTX from here on
     | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned
+    | nvvm\.griddepcontrol\.(wait|launch\.dependents)
     | nvvm\.barrier\.cta\.sync\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync

@@ -21,7 +21,7 @@ SHARED: Final = 3
 LONGEST_VIEW: Final = 1 << 48
 """No array has more elements: device addresses have fewer bits than this says."""
 
-_POINTERS: Final = {"claim": 4, "record": 8}
+_POINTERS: Final = {"claim": 4, "record": 8, "barrier": 4}
 """Hidden parameters that are addresses, and their alignment."""
 
 
@@ -99,7 +99,8 @@ class Entry:
         elif slot.name.startswith("grid_") and slot.kind == "hidden":
             attribute(argument.attributes, f"range(i32 1, {-(1 << 31)})")
         elif _is_pointer(slot):
-            argument.add_attribute("noalias")
+            if slot.name != "barrier":  # which other blocks change
+                argument.add_attribute("noalias")
             argument.attributes.align = _POINTERS[slot.name]
 
 

@@ -102,7 +102,7 @@ class Lowering:
                 atomics.fence(b, op.scope)
             case nodes.Instruction():
                 addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices]) for e in op.elements]
-                self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses)
+                self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses, self._entry)
             case nodes.Sleep():
                 atomics.sleep(b, self._use(op.nanoseconds))
             case nodes.Print():
