@@ -19,11 +19,12 @@ from typing import Any, overload
 import llvmlite
 
 from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
-from kdsl.backend.nvptx import compile_ptx, entry_name
+from kdsl.backend.nvptx import TargetError, compile_ptx, entry_name
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
 from kdsl.frontend.declare import declare
+from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import parse
 from kdsl.ir import nodes
 from kdsl.ir.abi import Layout, layout
@@ -91,10 +92,12 @@ class _Loaded:
 class Kernel:
     """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
 
-    def __init__(self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool, **attributes: object
+    ) -> None:
         """Declares the kernel. Raises KernelError, ContractError or TypeError if the declaration is wrong; the body is compiled later."""
         self._source = parse(function)
-        self.declaration: Declaration = declare(self._source, grid, block, requires, contract)
+        self.declaration: Declaration = declare(self._source, grid, block, requires, contract, **attributes)
         """Its signature, geometry and contract."""
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
@@ -165,7 +168,8 @@ class Kernel:
         """Compile one version without launching it; no GPU is needed.
 
         `target` is `cpu` or a compute capability such as `sm_90` (None: that of the default device). `settings` give values to `Const` parameters and
-        element types to type variables, by name. Raises KernelError for a mistake in the kernel, TypeError for missing or unknown settings.
+        element types to type variables, by name. Raises KernelError for a mistake in the kernel or what the target lacks, TargetError for an unknown
+        target, LimitError for a kernel that is too large for it, TypeError for missing or unknown settings.
         """
         chosen = device().target if target is None else target
         kernel = self.ir(**settings)
@@ -224,6 +228,9 @@ def kernel(
     block: int | tuple[int, ...] = ...,
     requires: str | tuple[str, ...] = ...,
     contract: bool = ...,
+    cluster: int | tuple[int, ...] | None = ...,
+    cooperative: bool = ...,
+    programmatic: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
@@ -233,17 +240,23 @@ def kernel(
     block: Any = None,
     requires: Any = (),
     contract: bool = True,
+    cluster: Any = None,
+    cooperative: Any = False,
+    programmatic: Any = False,
 ) -> Any:
     """Make a function a kernel.
 
     `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of
     threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
-    arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing.
+    arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing. `cluster` is the number of blocks of a cluster, or up to three
+    extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works; `programmatic=True` lets the kernel begin before what
+    its stream holds has ended, for which it waits with `wait_for_dependencies()`.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
         raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')
-    return lambda decorated: Kernel(decorated, grid, block, requires, contract)
+    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic}
+    return lambda decorated: Kernel(decorated, grid, block, requires, contract, **attributes)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- code, by content
@@ -275,7 +288,14 @@ def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
     found = cache.get(key)
     if found is not None:
         return found.decode("ascii")
-    text = compile_ptx(kernel, target)
+    try:
+        text = compile_ptx(kernel, target)
+    except TargetError as error:
+        if error.location is None:
+            raise
+        raise KernelError(
+            error.reason, error.location, f"compile kernel {kernel.name} for a target that has it, or write one without"
+        ) from None
     cache.put(key, text.encode("ascii"))
     return text
 
@@ -299,4 +319,5 @@ def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared_layout(kernel.arrays).launch_bytes)
+    shared = shared_layout(kernel.arrays).launch_bytes
+    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared, attributes=kernel.attributes)

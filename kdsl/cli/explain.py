@@ -16,14 +16,15 @@ from typing import Any, Final
 
 from kdsl.backend.cpu import HostCpu, UnsupportedCpuError, compile_object
 from kdsl.backend.cpu.compile import group_width
-from kdsl.backend.nvptx import TARGETS, LimitError, TargetError
+from kdsl.backend.nvptx import TARGETS, LimitError
 from kdsl.backend.nvptx.aliasing import Promise, may_be_one_array, promises
 from kdsl.backend.nvptx.occupancy import Occupancy, occupancy
 from kdsl.backend.nvptx.ptxas import AssemblyError, Report, assemble, find_ptxas
 from kdsl.backend.nvptx.releases import RELEASES
 from kdsl.backend.nvptx.targets import find
 from kdsl.compiler import Kernel
-from kdsl.frontend.errors import source_line
+from kdsl.frontend.errors import KernelError, source_line
+from kdsl.frontend.targets import check
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
 
@@ -226,14 +227,16 @@ def _passes_unchecked_on(file: str) -> bool:
 
 def _views(kernel: nodes.Kernel) -> list[View]:
     promised = promises(kernel)
-    return [_view(view, promise, promised) for view, promise in promised.items()]
+    return [_view(kernel, view, promise, promised) for view, promise in promised.items()]
 
 
-def _view(view: nodes.View, promise: Promise, every: Iterable[nodes.View]) -> View:
+def _view(kernel: nodes.Kernel, view: nodes.View, promise: Promise, every: Iterable[nodes.View]) -> View:
     used = {(True, True): "read and written", (True, False): "read", (False, True): "written", (False, False): "unused"}
     twins = [other.name for other in every if other is not view and may_be_one_array(view, other)]
     if twins:
         why = f"as far as the compiler knows it may be the same array as {' or '.join(twins)}: both are touched through {view.witness} only"
+    elif kernel.attributes.programmatic:
+        why = "the kernel may begin before what the launch depends on has ended"
     elif not promise.alone:
         why = "threads synchronise, and without a witness one may write what another reads"
     elif promise.constant:
@@ -252,8 +255,8 @@ def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: st
     target = find(name)
     try:
         ptx = kernel.ptx(name, **settings)
-    except (TargetError, LimitError) as error:
-        return GpuFacts(name, target.doc, "", "", None, None, str(error))
+    except (KernelError, LimitError) as error:
+        return GpuFacts(name, target.doc, "", "", None, None, error.message if isinstance(error, KernelError) else str(error))
     found = re.search(r"^\.version (\d+)\.(\d+)", ptx, re.MULTILINE)
     assert found is not None, "PTX begins with its version"
     version = (int(found[1]), int(found[2]))
@@ -275,5 +278,9 @@ def _cpu(ir: nodes.Kernel) -> CpuFacts:
         host = HostCpu.detect()
     except UnsupportedCpuError as error:
         return CpuFacts("", 0, 0, 0, str(error))
+    try:
+        check(ir, CPU)
+    except KernelError as error:
+        return CpuFacts("", 0, 0, 0, error.message)
     made = compile_object(ir, host)
     return CpuFacts(host.generation, group_width(ir, host), made.scratch_bytes, len(made.bytes), "")

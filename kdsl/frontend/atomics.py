@@ -9,7 +9,7 @@ from typing import Any
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce
-from kdsl.frontend.values import ArrayRef, Nothing, Text, Value, ViewRef, describe
+from kdsl.frontend.values import ArrayRef, Nothing, RemoteRef, Text, Value, ViewRef, describe
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import SCOPES, Intrinsic, ToAtomic
 from kdsl.lang.types import DType
@@ -29,9 +29,13 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
     # the index stands in a call and is checked like one in brackets
     bracketed = ast.copy_location(ast.Subscript(places["array"], places["index"], ast.Load()), node)  # type: ignore[arg-type]  # both are expressions
     target = given["array"]
+    rank: nodes.ValueOp | None = None
     if isinstance(target, ViewRef):
         held: nodes.Memory = target.view
         indices, checked = memory.shared_view_place(ctx, target, given["index"], bracketed)
+    elif isinstance(target, RemoteRef):
+        held, rank = target.own.array, target.rank
+        indices, checked = memory.remote_place(ctx, target, given["index"], bracketed)
     else:
         assert isinstance(target, ArrayRef)
         held = target.array
@@ -45,7 +49,7 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
     name: Any = lowering.op
     made = nodes.Atomic(
         location=ctx.location, type=of, name=row.name, op=name, memory=held, indices=indices, arguments=arguments,
-        scope=scope, order=order, checked=checked, site=site,
+        scope=scope, order=order, checked=checked, site=site, remote=rank,
     )  # fmt: skip
     ctx.emit(made)
     return Nothing() if lowering.op == "store" else made
@@ -53,6 +57,7 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
 
 def _element(ctx: Context, row: Intrinsic, lowering: ToAtomic, target: Value, place: ast.AST) -> DType:
     """The element type of what the operation is applied to; an error unless threads share it, may change it, and the operation has the type."""
+    target = target.own if isinstance(target, RemoteRef) else target
     if not isinstance(target, ViewRef | ArrayRef):
         raise ctx.error(
             f"{row.name}() is on an element of an array, not {describe(target)}", place, f"its form is {row.name}{row.signature}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from kdsl.frontend import cleanup, convergence
+from kdsl.frontend import cleanup, clusters, convergence, grid
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
@@ -110,8 +110,11 @@ def _finish(ctx: Context) -> nodes.Kernel:
         body=body,
         location=ctx.frames[0].source.definition(),
         grid_rank=grid_rank(ctx.declaration.geometry),
+        attributes=ctx.declaration.attributes,
     )
     convergence.check(kernel)
+    clusters.check(kernel)
+    grid.check(kernel)
     if ctx.checked:
         checks.check(kernel)
     return kernel

@@ -424,6 +424,8 @@ class Context:
             "thread_idx.x": x, "thread_idx.y": y, "thread_idx.z": z,
             "thread_rank": threads, "lane_index": min(threads, nodes.WARP_SIZE), "warp_index": -(-threads // nodes.WARP_SIZE),
         }  # fmt: skip
+        if name == "cluster_rank":
+            extents[name] = self.declaration.attributes.cluster_size
         if name in extents:
             return (0, extents[name] - 1)
         extent = grid_extent(self.declaration.geometry, "xyz".index(name[-1]))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from kdsl.frontend.annotations import evaluated_annotations
+from kdsl.frontend.attributes import attributes
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import Source, parse
@@ -30,10 +31,12 @@ _MOST_BLOCKS: Final = 2**31 - 1
 """Blocks along x (same place); the grid is one-dimensional."""
 
 
-def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None, requires: Any = (), contract: bool = True) -> Declaration:
-    """The declaration of a kernel.
+def declare(
+    function: Source | Callable[..., Any], grid: Any, block: Any = None, requires: Any = (), contract: bool = True, **more: Any
+) -> Declaration:
+    """The declaration of a kernel; `more` are the arguments of `attributes`.
 
-    Raises KernelError for a signature, geometry or contract that makes no sense.
+    Raises KernelError for a signature, geometry, contract or attribute that makes no sense.
     """
     source = function if isinstance(function, Source) else parse(function)
     parameters = _parameters(source)
@@ -53,6 +56,7 @@ def declare(function: Source | Callable[..., Any], grid: Any, block: Any = None,
         requires=_requires(source, requires),
         contract_fma=bool(contract),
         type_variables=tuple(variables),
+        attributes=attributes(source, geometry, **more),
     )
 
 

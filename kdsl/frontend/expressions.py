@@ -23,6 +23,7 @@ from kdsl.frontend.values import (
     Module,
     Nothing,
     Record,
+    RemoteRef,
     Scalar,
     Text,
     Value,
@@ -286,7 +287,7 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
             if name in base.fields:
                 return base.fields[name]
             raise ctx.error(f"a {base.name} has no field `{name}`", node, f"its fields are {', '.join(base.fields)}")
-        case ViewRef() | ArrayRef():
+        case ViewRef() | ArrayRef() | RemoteRef():
             return memory.attribute(ctx, base, name, node)
         case IndexTriple():
             return _index_triple(ctx, base, name, node)

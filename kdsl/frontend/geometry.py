@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
+from kdsl.frontend.clusters import cluster_rank, cluster_size
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.values import Record, Value
 from kdsl.ir import nodes
@@ -16,7 +17,7 @@ from kdsl.lang.geometry import Tiles
 from kdsl.lang.types import I64
 
 
-def _linear_block(ctx: Context) -> nodes.ValueOp:
+def linear_block(ctx: Context) -> nodes.ValueOp:
     """The number of the block: x fastest. It fits the range of a block index, because the hardware's grid is linear."""
     rank = grid_rank(ctx.declaration.geometry)
     block = ctx.special("block_idx.x")
@@ -41,14 +42,14 @@ def note_witness(ctx: Context, value: nodes.ValueOp, kind: str) -> None:
 
 def _thread_index(ctx: Context, node: ast.AST) -> Value:
     x, y, z = ctx.block_dim
-    first = ctx.binary("mul", _linear_block(ctx), ctx.constant(I64, x * y * z))
+    first = ctx.binary("mul", linear_block(ctx), ctx.constant(I64, x * y * z))
     index = ctx.binary("add", first, ctx.special("thread_rank"))
     note_witness(ctx, index, "thread_index")
     return index
 
 
 def _block_index(ctx: Context, node: ast.AST) -> Value:
-    block = _linear_block(ctx)
+    block = linear_block(ctx)
     note_witness(ctx, block, "block_index")
     return block
 
@@ -56,7 +57,7 @@ def _block_index(ctx: Context, node: ast.AST) -> Value:
 def _row_index(ctx: Context, node: ast.AST) -> Value:
     x, y, z = ctx.block_dim
     warps = -(-x * y * z // nodes.WARP_SIZE)
-    row = ctx.binary("add", ctx.binary("mul", _linear_block(ctx), ctx.constant(I64, warps)), ctx.special("warp_index"))
+    row = ctx.binary("add", ctx.binary("mul", linear_block(ctx), ctx.constant(I64, warps)), ctx.special("warp_index"))
     note_witness(ctx, row, "row_index")
     return row
 
@@ -91,5 +92,7 @@ INDICES: Final[dict[str, Callable[[Context, ast.AST], Value]]] = {
     "tile_index": _tile_index,
     "is_first_thread": _is_first_thread,
     "is_first_lane": _is_first_lane,
+    "cluster_rank": cluster_rank,
+    "cluster_size": cluster_size,
 }
 """Handlers of the rows of the table of intrinsics that speak of the geometry."""

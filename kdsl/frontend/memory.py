@@ -9,7 +9,7 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
-from kdsl.frontend.values import ArrayRef, Group, Literal, Value, ViewRef, as_type, describe, known_number
+from kdsl.frontend.values import ArrayRef, Group, Literal, RemoteRef, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
 from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
@@ -42,6 +42,9 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
             return ctx.get(register)
         checked = _array_checked(ctx, base, places)
         return _loaded(ctx, base.array, places, checked, base.array.name)
+    if isinstance(base, RemoteRef):
+        places = _array_indices(ctx, base.own, subscript, node)
+        return _loaded(ctx, base.own.array, places, remote_checked(ctx, base, places), base.own.array.name, base.rank)
     raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays and tuples are indexed")
 
 
@@ -75,6 +78,15 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         checked = _array_checked(ctx, base, places)
         with ctx.at(node):
             _stored(ctx, base.array, places, number, checked, base.array.name)
+    elif isinstance(base, RemoteRef):
+        array = base.own.array
+        if base.own.read_only:
+            raise _read_only(ctx, array.name, f"SliceMut[{array.type}]", node)
+        places = _array_indices(ctx, base.own, subscript, node)
+        number = coerce(ctx, value, array.type, value_node, f"an element of `{array.name}`")
+        checked = remote_checked(ctx, base, places)
+        with ctx.at(node):
+            _stored(ctx, array, places, number, checked, array.name, base.rank)
     else:
         what = "a tuple cannot be changed" if isinstance(base, Group) else f"{describe(base)} has no elements"
         raise ctx.error(what, node, "assign to elements of arrays only")
@@ -91,16 +103,23 @@ def _mutable(view: nodes.View) -> str:
     return view_text("SliceMut", view.type.name, view.rank)
 
 
-def _loaded(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], checked: bool, name: str) -> nodes.ValueOp:
+def _loaded(
+    ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], checked: bool, name: str, remote: nodes.ValueOp | None = None
+) -> nodes.ValueOp:
     site = ctx.new_site("load", name, memory)
-    value = nodes.Load(location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site)
+    value = nodes.Load(
+        location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote
+    )  # fmt: skip
     ctx.emit(value)
     return value
 
 
-def _stored(ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], value: nodes.ValueOp, checked: bool, name: str) -> None:
+def _stored(
+    ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], value: nodes.ValueOp, checked: bool, name: str,
+    remote: nodes.ValueOp | None = None,
+) -> None:  # fmt: skip
     site = ctx.new_site("store", name, memory)
-    ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site))
+    ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site, remote=remote))
 
 
 def _tuple_position(ctx: Context, base: Group, subscript: Value, node: ast.Subscript) -> int:
@@ -211,6 +230,14 @@ def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast
     return places, _array_checked(ctx, base, places)
 
 
+def remote_place(
+    ctx: Context, base: RemoteRef, subscript: Value, node: ast.Subscript
+) -> tuple[tuple[nodes.ValueOp, ...], bool]:  # fmt: skip
+    """The same for an element of another block's shared array."""
+    places = _array_indices(ctx, base.own, subscript, node)
+    return places, remote_checked(ctx, base, places)
+
+
 def settle_witnesses(ctx: Context) -> None:
     """After the whole kernel: the witness of each view through which every access goes."""
     for view, seen in ctx.accesses.items():
@@ -312,6 +339,13 @@ def _array_checked(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ..
     return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.array.shape, strict=True))
 
 
+def remote_checked(ctx: Context, base: RemoteRef, places: tuple[nodes.ValueOp, ...]) -> bool:
+    """Whether the indices, or the rank of the block, have to be checked."""
+    if base.own.unchecked and not ctx.checked:
+        return False
+    return _array_checked(ctx, base.own, places) or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
+
+
 def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> nodes.Variable | None:
     """The variable that holds an element, if the array lives in registers and the place is known."""
     if base.registers is None:
@@ -342,6 +376,8 @@ def fill_registers(ctx: Context, ref: ArrayRef) -> None:
 
 def length(ctx: Context, value: Value, node: ast.AST) -> Value:
     """`len(value)`."""
+    if isinstance(value, RemoteRef):
+        value = value.own
     if isinstance(value, ViewRef):
         return ctx.length(value.view)
     if isinstance(value, ArrayRef):
@@ -351,8 +387,11 @@ def length(ctx: Context, value: Value, node: ast.AST) -> Value:
     raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays and tuples")
 
 
-def attribute(ctx: Context, value: ViewRef | ArrayRef, name: str, node: ast.Attribute) -> Value:
+def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef, name: str, node: ast.Attribute) -> Value:
     """`.dtype`, `.unchecked` and `.shape` of arrays."""
+    if isinstance(value, RemoteRef):
+        own = attribute(ctx, value.own, name, node)
+        return dataclasses.replace(value, own=own) if isinstance(own, ArrayRef) else own
     of = value.view.type if isinstance(value, ViewRef) else value.array.type
     if name == "dtype":
         return of
@@ -369,6 +408,8 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef, name: str, node: ast.Attr
 
 def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:
     """`item in value`: whether it is an index of it."""
+    if isinstance(value, RemoteRef):
+        value = value.own
     if isinstance(value, ViewRef) and value.view.rank == 1:
         extent: nodes.ValueOp = ctx.length(value.view)
     elif isinstance(value, ArrayRef) and len(value.array.shape) == 1:

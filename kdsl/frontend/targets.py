@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kdsl.frontend.errors import KernelError
 from kdsl.ir import nodes
+from kdsl.ir.rows import rows_of
 from kdsl.lang.intrinsics import INTRINSICS
 
 
@@ -14,13 +15,11 @@ def check(kernel: nodes.Kernel, target: str) -> None:
     """Raise KernelError at the first operation that has no meaning on the target: `cpu`, or anything else for a GPU."""
     side = "cpu" if target == "cpu" else "gpu"
     for op in nodes.walk(kernel.body):
-        if (
-            isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction)
-            and side not in INTRINSICS[op.name].targets
-        ):
-            only, other = ("GPU", "CPU") if side == "cpu" else ("CPU", "GPU")
-            raise KernelError(
-                f"{op.name}() is {only} only: it has no meaning on the {other} target",
-                op.location,
-                f"run kernel {kernel.name} on a {only}, or write one without {op.name}() for the {other}",
-            )
+        for name in rows_of(op):
+            if side not in INTRINSICS[name].targets:
+                only, other = ("GPU", "CPU") if side == "cpu" else ("CPU", "GPU")
+                raise KernelError(
+                    f"{name}() is {only} only: it has no meaning on the {other} target",
+                    op.location,
+                    f"run kernel {kernel.name} on a {only}, or write one without {name}() for the {other}",
+                )

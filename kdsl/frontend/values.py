@@ -72,6 +72,16 @@ class ArrayRef:
 
 
 @dataclass(frozen=True, eq=False)
+class RemoteRef:
+    """A shared array of another block of the cluster."""
+
+    own: ArrayRef
+    """The array of this block."""
+    rank: nodes.ValueOp
+    """Which block of the cluster, i64."""
+
+
+@dataclass(frozen=True, eq=False)
 class Record:
     """A struct parameter, or the tile of `tile_index()`."""
 
@@ -134,7 +144,7 @@ class Foreign:
 
 Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
 Value: TypeAlias = (
-    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | Record | Group | Text | Nothing | Module | Builtin | Foreign
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | Record | Group | Text | Nothing | Module | Builtin | Foreign
     | DType | Function | Overloaded | Intrinsic | IndexTriple
 )  # fmt: skip
 
@@ -197,6 +207,8 @@ def describe(value: Value) -> str:
             return value.view.annotation
         case ArrayRef():
             return f"a {value.array.space} array of {value.array.type}"
+        case RemoteRef():
+            return f"{describe(value.own)} of another block"
         case Record():
             return f"a {value.name}"
         case Group():

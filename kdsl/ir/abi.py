@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from kdsl.ir.nodes import Kernel, ScalarParameter, View
+from kdsl.lang.attributes import Attributes
 from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
 SlotKind: TypeAlias = Literal["address", "length", "stride", "value", "hidden"]
@@ -89,6 +90,12 @@ def view_slots(name: str, rank: int) -> list[str]:
     return [f"{name}.address", *(extent_slot(name, rank, dimension) for dimension in range(rank)), *strides]
 
 
+def further(attributes: Attributes) -> list[tuple[str, DType]]:
+    """Names and types of the hidden parameters that only some kernels have, behind the others: the word in device memory at which the blocks of a
+    cooperative launch wait for each other, which holds 0 or 2**31 between launches."""
+    return [("barrier", U64)] if attributes.cooperative else []
+
+
 def layout(kernel: Kernel) -> Layout:
     """The layout of the arguments of `kernel`."""
     wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None, int]] = []
@@ -101,7 +108,7 @@ def layout(kernel: Kernel) -> Layout:
                 wanted.append((name, kind, I64, parameter, number % parameter.rank))
         else:
             wanted.append((parameter.name, "value", parameter.type, parameter, 0))
-    wanted += [(name, "hidden", type, None, 0) for name, type in HIDDEN]
+    wanted += [(name, "hidden", type, None, 0) for name, type in (*HIDDEN, *further(kernel.attributes))]
     slots, offset = [], 0
     for name, kind, type, owner, dimension in wanted:
         offset = -(-offset // type.itemsize) * type.itemsize

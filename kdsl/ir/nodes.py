@@ -27,6 +27,7 @@ from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
+from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.types import DType
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
@@ -58,10 +59,10 @@ SpecialName: TypeAlias = Literal[
     "thread_idx.x", "thread_idx.y", "thread_idx.z",
     "block_idx.x", "block_idx.y", "block_idx.z",
     "grid_dim.x", "grid_dim.y", "grid_dim.z",
-    "thread_rank", "lane_index", "warp_index",
+    "thread_rank", "lane_index", "warp_index", "cluster_rank",
 ]  # fmt: skip
 """`thread_rank` is thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z); `lane_index` is thread_rank % 32 and
-`warp_index` is thread_rank // 32."""
+`warp_index` is thread_rank // 32. `cluster_rank` is the number of the block in its cluster, x fastest."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -191,6 +192,8 @@ class Load(ValueOp):
     """i64, one per dimension."""
     checked: bool
     site: int
+    remote: ValueOp | None = None
+    """Of a shared array, the rank (i64) of the block of the cluster whose it is, checked like an index behind the others; None for this block's own."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -257,6 +260,8 @@ class Atomic(ValueOp):
     order: OrderName
     checked: bool
     site: int
+    remote: ValueOp | None = None
+    """As of `Load`."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -302,6 +307,8 @@ class Store(Op):
     value: ValueOp
     checked: bool
     site: int
+    remote: ValueOp | None = None
+    """As of `Load`."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -448,6 +455,9 @@ class Kernel:
     grid_rank: int = 3
     """Dimensions of the grid that the geometry declares: 1 if grid_y and grid_z are always 1 (block_idx.x is the linear block), 2 if grid_z is. The grid
     that hardware sees is always linear; a backend unfolds block_idx.y and z from it, and what it need not unfold costs nothing. 3 is always right."""
+    attributes: Attributes = PLAIN
+    """What it asks of its launches beyond a grid of blocks. The blocks of a cluster are consecutive in the hardware's grid, x fastest among them, and the
+    grid's clusters follow one another likewise."""
 
     @property
     def threads(self) -> int:
@@ -483,11 +493,11 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
         case Select():
             return (op.condition, op.then, op.orelse)
         case Load():
-            return op.indices
+            return (*op.indices, *_rank(op.remote))
         case Exchange():
             return op.arguments if op.mask is None else (*op.arguments, op.mask)
         case Atomic():
-            return (*op.indices, *op.arguments)
+            return (*op.indices, *op.arguments, *_rank(op.remote))
         case Instruction():
             return (*(i for element in op.elements for i in element.indices), *op.arguments)
         case Sleep():
@@ -497,13 +507,17 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
         case Set() | Agreed():
             return (op.value,)
         case Store():
-            return (*op.indices, op.value)
+            return (*op.indices, op.value, *_rank(op.remote))
         case Assertion() | If() | While():
             return (op.condition,)
         case ForRange():
             return (op.start, op.stop, op.step)
         case _:
             return ()
+
+
+def _rank(remote: ValueOp | None) -> tuple[ValueOp, ...]:
+    return () if remote is None else (remote,)
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -29,6 +29,8 @@ class _Printer:
         self.lines.append(
             f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}"
         )
+        if str(kernel.attributes):
+            self.lines.append(f"  {kernel.attributes}")
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
             self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}")
@@ -147,7 +149,8 @@ class _Printer:
 
     def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Element) -> str:
         name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
-        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]"
+        block = "" if isinstance(op, nodes.Element) or op.remote is None else f" of block {self.use(op.remote)}"
+        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{block}"
 
 
 def _view(view: nodes.View) -> str:

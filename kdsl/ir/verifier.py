@@ -216,6 +216,9 @@ class _Verifier:
         memory = op.memory
         self.place(memory, op.indices, op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
+        if op.remote is not None:
+            shared = isinstance(memory, nodes.Array) and memory.space == "shared"
+            self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
         self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)

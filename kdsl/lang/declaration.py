@@ -6,6 +6,7 @@ import builtins
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.geometry import Geometry
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
@@ -82,3 +83,5 @@ class Declaration:
     """Whether `a * b + c` fuses."""
     type_variables: tuple[TypeVariable, ...] = field(default=())
     """Type variables that occur in the parameters, in order."""
+    attributes: Attributes = PLAIN
+    """What it asks of its launches beyond a grid of blocks."""

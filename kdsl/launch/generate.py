@@ -341,6 +341,12 @@ def _render(description: _Description) -> str:
         relations=[_rendered(relation) for relation in found],
         grid=grid,
         blocks_limit=BLOCKS_LIMIT,
+        incomplete=[
+            f"{names[f'blocks_{axis}']} % {of}"
+            for axis, of, blocks in zip("xyz", grid.multiples, grid.extents, strict=True)
+            if of > 1 and not blocks.isdigit()  # a number was checked with the declaration
+        ],
+        cluster=str(declaration.attributes.cluster),
         key=", ".join(arguments) + ("," if len(arguments) == 1 else ""),
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from kdsl.ir.abi import HIDDEN, Layout, encoded, view_slots
+from kdsl.ir.abi import HIDDEN, Layout, encoded, further, view_slots
+from kdsl.lang.attributes import Attributes
 from kdsl.lang.declaration import Declaration, StructType
-from kdsl.lang.types import DType
+from kdsl.lang.types import U32, DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch import refuse
 from kdsl.launch.launchable import Launchable, Specialisation, Specialise
@@ -21,6 +22,7 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
 from kdsl.runtime.device import Device
+from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import shares_elements
 from kdsl.runtime.stream import Stream
@@ -29,37 +31,55 @@ from kdsl.runtime.stream import Stream
 class Plan:
     """One compiled version of a kernel on one device."""
 
-    def __init__(self, kernel: str, device: Device, launchable: Launchable) -> None:
+    def __init__(self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes) -> None:
         self._kernel = kernel
+        self._device = device
         self._layout = launchable.layout
         self._views = launchable.views
         self._pack = launchable.layout.packer
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
+        self._cooperative = attributes.cooperative
         self._free = _Free()
 
     def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
         """Pack `values`, one per slot before the hidden ones, and launch `grid`, which has at least one block."""
+        x, y, z = grid
+        more = (self._barrier(stream, x * y * z),) if self._cooperative else ()
         free = self._free.buffers
         buffer = free.pop() if free else Buffer(self._layout)
         try:
-            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
+            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *more)
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
-        x, y, z = grid
         self._start(stream, x * y * z, buffer)
         free.append(buffer)
 
-    def prepare(self, grid: tuple[int, int, int], values: tuple[Any, ...]) -> CpuLaunch | CudaLaunch:
-        """The same launch to be made later, in a graph; `grid` may have no block."""
+    def prepare(self, grid: tuple[int, int, int], values: tuple[Any, ...]) -> tuple[CpuLaunch | CudaLaunch, tuple[Array, ...]]:
+        """The same launch to be made later, in a graph, and the arrays that it needs beside its arguments; `grid` may have no block.
+
+        Launches of a graph may run side by side, so that a cooperative one has its own barrier.
+        """
+        x, y, z = grid
+        barriers = (self._own_barrier(x * y * z),) if self._cooperative else ()
         buffer = Buffer(self._layout)
         try:
-            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
+            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *(barrier.address for barrier in barriers))
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
-        x, y, z = grid
-        return self._later(x * y * z, buffer)
+        return self._later(x * y * z, buffer), barriers
+
+    def _barrier(self, stream: Stream, blocks: int) -> int:
+        """The address of the word at which the blocks of a cooperative launch in a stream wait, 0 if they never do.
+
+        Raises LaunchError if there are too many of them.
+        """
+        return 0
+
+    def _own_barrier(self, blocks: int) -> Array:
+        """Such a word for a launch of a graph."""
+        return self._device._make(1, U32, zeroed=True)
 
     def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch | CudaLaunch:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
@@ -106,8 +126,8 @@ class Plan:
 class CpuPlan(Plan):
     """A version for the CPU."""
 
-    def __init__(self, kernel: str, device: Device, launchable: Launchable) -> None:
-        super().__init__(kernel, device, launchable)
+    def __init__(self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes) -> None:
+        super().__init__(kernel, device, launchable, attributes)
         self._function = CpuFunction(cast("Any", launchable.code))
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
@@ -120,19 +140,38 @@ class CpuPlan(Plan):
 class CudaPlan(Plan):
     """A version for one GPU."""
 
-    def __init__(self, kernel: str, device: Device, launchable: Launchable, block: tuple[int, int, int]) -> None:
-        super().__init__(kernel, device, launchable)
+    def __init__(
+        self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes, block: tuple[int, int, int]
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, device, launchable, attributes)
         code = launchable.code
         assert isinstance(code, CudaFunction)
         self._function = code
+        self._launch = code.launcher
         self._block = block
         self._shared = launchable.shared.launch_bytes
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
-        self._function.launch(stream, blocks, self._block, buffer.pointers_address, self._shared)
+        self._launch(stream, blocks, self._block, buffer.pointers_address, self._shared)
 
     def _later(self, blocks: int, buffer: Buffer) -> CudaLaunch:
         return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, self._shared)
+
+    def _barrier(self, stream: Stream, blocks: int) -> int:
+        self._check_resident(blocks)
+        assert isinstance(stream, CudaStream)
+        return stream.barrier()
+
+    def _own_barrier(self, blocks: int) -> Array:
+        self._check_resident(blocks)
+        return super()._own_barrier(blocks)
+
+    def _check_resident(self, blocks: int) -> None:
+        """Raise LaunchError if not all blocks of a cooperative launch run at the same time: those that run would wait for ever."""
+        x, y, z = self._block
+        most = self._function.most_resident(x * y * z, self._shared)
+        if blocks > most:
+            refuse.cooperative(self._kernel, blocks, most, self._function, x * y * z, self._shared)
 
 
 def _elements(array: Array) -> tuple[Any, ...]:
@@ -177,7 +216,8 @@ class Plans(dict[tuple[Any, ...], Plan]):
         """A checked launch for a graph. `arguments` are those of the launcher, by parameter."""
         assert self.entry is not None, "the launcher's owner sets it"
         arrays = tuple(value for value in arguments.values() if isinstance(value, Array))
-        return Launch(self._declaration.name, plan.prepare(grid, values), stream.device, stream, arguments, arrays, self.entry)
+        prepared, further = plan.prepare(grid, values)
+        return Launch(self._declaration.name, prepared, stream.device, stream, arguments, (*arrays, *further), self.entry)
 
     def __missing__(self, key: tuple[Any, ...]) -> Plan:
         with self._lock:
@@ -195,14 +235,15 @@ class Plans(dict[tuple[Any, ...], Plan]):
         }
         launchable = self._specialise(Specialisation(device, dict(zip(variables, types, strict=True)), constants))
         self._check_layout(launchable.layout)
-        name = self._declaration.name
+        name, attributes = self._declaration.name, self._declaration.attributes
         if isinstance(launchable.code, CudaFunction):
-            return CudaPlan(name, device, launchable, self._declaration.block_dim)
-        return CpuPlan(name, device, launchable)
+            return CudaPlan(name, device, launchable, attributes, self._declaration.block_dim)
+        return CpuPlan(name, device, launchable, attributes)
 
     def _check_layout(self, layout: Layout) -> None:
         """The launcher packs by position; a compiler that lays out other slots would make every kernel read the wrong arguments."""
-        wanted = [*slot_names(self._declaration), *(name for name, _ in HIDDEN)]
+        hidden = (*HIDDEN, *further(self._declaration.attributes))
+        wanted = [*slot_names(self._declaration), *(name for name, _ in hidden)]
         found = [slot.name for slot in layout.slots]
         if found != wanted:
             raise AssertionError(f"kernel {self._declaration.name} takes the arguments {found}, its launcher packs {wanted}")

@@ -12,6 +12,7 @@ from kdsl.lang.numbers import described
 from kdsl.lang.types import DType
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device
+from kdsl.runtime.gpu_code import CudaFunction
 from kdsl.runtime.stream import Stream
 
 BLOCKS_LIMIT = 2**31 - 1
@@ -122,6 +123,29 @@ def grid(kernel: str, x: int, y: int, z: int) -> Never:
     product = f" ({x} x {y} x {z})" if y != 1 or z != 1 else ""
     raise LaunchError(
         f"{kernel}: the grid would have {x * y * z} blocks{product}; it can have {BLOCKS_LIMIT}. Launch it in parts, or let threads sweep"
+    )
+
+
+def cluster(kernel: str, blocks: tuple[int, int, int], of: tuple[int, int, int]) -> Never:
+    """A grid that does not consist of whole clusters."""
+    raise LaunchError(
+        f"{kernel}: a grid of {_product(blocks)} blocks does not consist of whole clusters of {_product(of)}; "
+        f"make it a multiple of the cluster in every direction"
+    )
+
+
+def _product(extents: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, extents))
+
+
+def cooperative(kernel: str, blocks: int, most: int, function: CudaFunction, threads: int, shared: int) -> Never:
+    """More blocks than the device runs at the same time, of a launch whose blocks wait for each other."""
+    registers, static = function.attribute("NUM_REGS"), function.attribute("SHARED_SIZE_BYTES")
+    device = function.device
+    raise LaunchError(
+        f"{kernel}: the {blocks} blocks of a cooperative launch all have to run at the same time; {device} runs {most}: "
+        f"{device.multiprocessors} multiprocessors with {most // device.multiprocessors} blocks each, of {threads} threads with {registers} registers "
+        f"and {shared + static} bytes of shared memory. Launch at most so many, and let them sweep over the data"
     )
 
 

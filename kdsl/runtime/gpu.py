@@ -10,6 +10,7 @@ import ctypes
 import gc
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ class CudaDevice(Device):
         """What the maker calls it."""
         self.capability = (self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
         """Compute capability: major, minor."""
+        self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
+        """How many it has."""
         self.target = f"sm_{self.capability[0]}{self.capability[1]}"
         self.context = call("cuDevicePrimaryCtxRetain", self.handle)
         """Its primary context."""
@@ -197,18 +200,25 @@ class CudaDevice(Device):
                 error.status,
             ) from error
 
-    def _reserve_once(self, nbytes: int) -> int:
+    def _reserve_once(self, nbytes: int, stream: Stream | None = None) -> int:
         if self._pool is None:
             return int(call("cuMemAlloc", nbytes))
-        return int(call("cuMemAllocAsync", nbytes, self.default_stream.handle))
+        return int(call("cuMemAllocAsync", nbytes, (stream or self.default_stream).handle))
 
-    def release(self, address: int) -> None:
-        """Free memory behind what the default stream holds now."""
+    def release(self, address: int, stream: Stream | None = None) -> None:
+        """Free memory behind what a stream, the default one if not given, holds now."""
         if self._pool is None:
             call("cuCtxSynchronize")
             call("cuMemFree", address)
         else:
-            call("cuMemFreeAsync", address, self.default_stream.handle)
+            call("cuMemFreeAsync", address, (stream or self.default_stream).handle)
+
+    def barrier(self, stream: Stream) -> int:
+        """The address of a word that is 0, allocated and set in the order of a stream."""
+        self.attach()
+        address = self._reserve_once(4, stream)
+        call("cuMemsetD32Async", address, 0, 1, stream.handle)
+        return address
 
     def _upload(self, to: Array, host: npt.NDArray[Any]) -> None:
         if host.size:
@@ -278,6 +288,16 @@ class CudaStream(Stream):
 
     def __init__(self, device: CudaDevice) -> None:
         super().__init__(device, call("cuStreamCreate", cuda.driver().CUstream_flags.CU_STREAM_NON_BLOCKING.value))
+        self._barrier = 0
+        self._lock = threading.Lock()
+
+    def barrier(self) -> int:
+        """The address of the word at which the blocks of cooperative launches in this stream wait for each other. They run one after the other and leave it as
+        they found it, so that one word is enough for all of them."""
+        if not self._barrier:
+            with self._lock:
+                self._barrier = self._barrier or self.device.barrier(self)
+        return self._barrier
 
     def _synchronize(self) -> None:
         self.device.attach()
@@ -299,8 +319,12 @@ class CudaStream(Stream):
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
         if self.__dict__.get("handle") is not None and not finalizing() and usable():
-            handle = self.handle
-            self.device.finalise(lambda: call("cuStreamDestroy", handle))  # the driver keeps it until its work is done
+            self.device.finalise(self._destroy)
+
+    def _destroy(self) -> None:
+        if self._barrier:
+            self.device.release(self._barrier, self)
+        call("cuStreamDestroy", self.handle)  # the driver keeps it until its work is done
 
 
 class CudaEvent(Event):

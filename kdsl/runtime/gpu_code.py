@@ -5,14 +5,17 @@ Modules are not unloaded: a kernel may still be running, and the code of a progr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
 from kdsl.errors import DeviceError
+from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.limits import STATIC_SHARED_BYTES
 from kdsl.runtime import cuda
 from kdsl.runtime.cuda import call
 from kdsl.runtime.gpu import CudaDevice
+from kdsl.runtime.gpu_launch import ExtendedLaunch, configuration
 from kdsl.runtime.stream import Stream
 
 _LOG_BYTES = 16384
@@ -21,8 +24,8 @@ _LOG_BYTES = 16384
 class CudaFunction:
     """A kernel that is loaded on one GPU."""
 
-    def __init__(self, device: CudaDevice, ptx: str, name: str, *, shared: int = 0) -> None:
-        """Load the entry `name` of `ptx`, whose launches ask for up to `shared` bytes of dynamic shared memory.
+    def __init__(self, device: CudaDevice, ptx: str, name: str, *, shared: int = 0, attributes: Attributes = PLAIN) -> None:
+        """Load the entry `name` of `ptx`, whose launches ask for up to `shared` bytes of dynamic shared memory, and have the attributes of its kernel.
 
         Raises DeviceError with the assembler's log if the driver refuses it.
         """
@@ -37,13 +40,36 @@ class CudaFunction:
         if shared > STATIC_SHARED_BYTES:  # more than that has to be asked for, once
             most = cuda.driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call("cuFuncSetAttribute", self.handle, most, shared)
+        self.attributes = attributes
+        """What its launches ask for."""
         self._launch = cuda.driver().cuLaunchKernel
+        self._extended = ExtendedLaunch(self) if attributes.cooperative or attributes.programmatic else None
+        self._resident: dict[tuple[int, int], int] = {}
 
     def attribute(self, name: str) -> int:
         """An attribute of the driver's, such as NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES or MAX_THREADS_PER_BLOCK."""
         self.device.attach()
         names = cuda.driver().CUfunction_attribute
         return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.handle))
+
+    @property
+    def launcher(self) -> Callable[[Stream, int, tuple[int, int, int], int, int], None]:
+        """What launches it, with the arguments of `launch`."""
+        return self.launch if self._extended is None else self._extended.launch
+
+    def most_resident(self, threads: int, shared: int) -> int:
+        """How many blocks of so many threads, with `shared` bytes of dynamic shared memory, the device runs at the same time."""
+        known = self._resident.get((threads, shared))
+        if known is None:
+            self.device.attach()
+            if self.attributes.cluster_size > 1:
+                config = configuration(self, threads, shared)
+                known = int(call("cuOccupancyMaxActiveClusters", self.handle, config)) * self.attributes.cluster_size
+            else:
+                each = int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.handle, threads, shared))
+                known = each * self.device.multiprocessors
+            self._resident[threads, shared] = known
+        return known
 
     def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
         """Launch a one-dimensional grid of blocks, each with `shared` bytes of dynamic shared memory.
@@ -54,7 +80,12 @@ class CudaFunction:
         x, y, z = block
         (status,) = self._launch(self.handle, blocks, 1, 1, x, y, z, shared, stream.handle, parameters, 0)
         if status != 0:
-            raise cuda.failure(f"launch of {self.name} on {self.device} ({blocks} blocks of {x} x {y} x {z} threads)", status)
+            self.failed(status, blocks, block)
+
+    def failed(self, status: Any, blocks: int, block: tuple[int, int, int]) -> Never:
+        """Raise DeviceError for a launch that ended with a status."""
+        x, y, z = block
+        raise cuda.failure(f"launch of {self.name} on {self.device} ({blocks} blocks of {x} x {y} x {z} threads)", status)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.runtime import cuda
 from kdsl.runtime.capture import Copy, Fill, Launch, Step
@@ -33,6 +33,7 @@ class CudaExecutable:
         """The node of each step; of several, the last."""
         self._off: set[int] = set()
         """The steps that are switched off."""
+        self._kernels = {number for number, step in enumerate(steps) if isinstance(step.work, Launch)}
         for step in steps:
             self._ends.append(self._add(step))
         self._executable = call("cuGraphInstantiate", self._graph, 0)
@@ -65,13 +66,27 @@ class CudaExecutable:
         after = [self._ends[number] for number in step.after]
         match step.work:
             case Launch() as launch:
-                return call("cuGraphAddKernelNode", self._graph, after, len(after), _cuda(launch).node_parameters())
+                return self._add_launch(_cuda(launch), step.after)
             case Copy() as copy:
                 return call("cuGraphAddMemcpyNode", self._graph, after, len(after), _copy(copy), self._device.context)
             case Fill(to=to, value=value):
                 for parameters in _fills(to.address, to.size, value.tobytes()):
                     after = [call("cuGraphAddMemsetNode", self._graph, after, len(after), parameters, self._device.context)]
                 return after[0]
+
+    def _add_launch(self, launch: CudaLaunch, after: Sequence[int]) -> Any:
+        """A kernel node. A programmatic one begins before the kernel that it comes after has ended, as in a stream; it waits in itself."""
+        early = launch.function.attributes.programmatic and len(after) == 1 and after[0] in self._kernels and has_early_edges()
+        before = [] if early else [self._ends[number] for number in after]
+        node = call("cuGraphAddKernelNode", self._graph, before, len(before), launch.node_parameters())
+        if early:
+            _depend_early(self._graph, self._ends[after[0]], node)
+        if launch.function.attributes.cooperative:
+            driver = cuda.driver()
+            value = driver.CUkernelNodeAttrValue()
+            value.cooperative = 1
+            call("cuGraphKernelNodeSetAttribute", node, driver.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value)
+        return node
 
     def _destroy(self) -> None:
         if self._executable is not None:
@@ -81,6 +96,25 @@ class CudaExecutable:
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
         if self.__dict__.get("_graph") is not None and not finalizing() and usable():
             self._device.finalise(self._destroy)
+
+
+_EARLY_EDGES: Final = 12030
+"""The first driver whose graphs have edges that let a kernel begin early (CUDA 12.3)."""
+
+
+def has_early_edges() -> bool:
+    """Whether the driver has them; without, a programmatic kernel begins when what it depends on has ended."""
+    return int(call("cuDriverGetVersion")) >= _EARLY_EDGES
+
+
+def _depend_early(graph: Any, before: Any, node: Any) -> None:
+    driver = cuda.driver()
+    edge = driver.CUgraphEdgeData()
+    edge.type = driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+    edge.from_port = driver.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+    # cuda-python 12 has the form that takes the data of edges under another name
+    name = "cuGraphAddDependencies_v2" if hasattr(driver, "cuGraphAddDependencies_v2") else "cuGraphAddDependencies"
+    call(name, graph, [before], [node], [edge], 1)
 
 
 def _cuda(launch: Launch) -> CudaLaunch:

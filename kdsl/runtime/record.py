@@ -120,8 +120,11 @@ def bounds_error(failure: Failure) -> BoundsError:
     verb, consequence = _LEFT_OUT[site.kind]
     several = site.rank > 1 or len(site.extents or ()) > 1
     dimension = f" of dimension {failure.dimension}" if several else ""
+    failing = f"index {failure.index}{dimension} is out of bounds for {failure.extent} elements"
+    if failure.dimension >= (site.rank if site.extents is None else len(site.extents)):  # the rank stands behind the indices
+        failing = f"rank {failure.index} of its block is out of bounds for a cluster of {failure.extent} blocks"
     message = (
-        f"{place}: {verb} outside array {site.name}: index {failure.index}{dimension} is out of bounds for {failure.extent} elements, in {where}. "
+        f"{place}: {verb} outside array {site.name}: {failing}, in {where}. "
         f"{consequence}; this is the first failure since the last synchronisation.\n  {location}{calls}"
     )
     return BoundsError(

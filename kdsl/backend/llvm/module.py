@@ -27,7 +27,9 @@ ALLOWED: Final = re.compile(
     | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)                                   # both targets
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
     | aarch64\.(get|set)\.fpcr                                                        # AArch64
-    | nvvm\.read\.ptx\.sreg\.(tid|ctaid)\.[xyz]                                       # NVPTX from here on
+    | nvvm\.read\.ptx\.sreg\.((tid|ctaid)\.[xyz]|cluster\.ctarank)                    # NVPTX from here on
+    | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned
+    | nvvm\.griddepcontrol\.(wait|launch\.dependents)
     | nvvm\.barrier\.cta\.sync\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync

@@ -26,6 +26,8 @@ def promises(kernel: nodes.Kernel) -> dict[nodes.View, Promise]:
     """The promise of every view of the kernel."""
     views = [p for p in kernel.parameters if isinstance(p, nodes.View)]
     communicates = any(isinstance(op, nodes.Barrier | nodes.Atomic | nodes.Fence | nodes.Instruction) for op in nodes.walk(kernel.body))
+    if kernel.attributes.programmatic:  # until it has waited, what its stream holds changes memory that it only reads
+        return dict.fromkeys(views, Promise(alone=False, constant=False))
     result = {}
     for view in views:
         separate = not any(may_be_one_array(view, other) for other in views if other is not view)

@@ -34,7 +34,8 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     assert isinstance(lowering, ToAtomic)
     if op.op in ("add", "sub") and op.type is BF16 and capability < _ADDS_BF16:
         return _by_exchange(builder, op, address, arguments[0])
-    kind, space, scope = lowering.types[op.type.name], "shared" if isinstance(op.memory, nodes.Array) else "global", SCOPES[op.scope]
+    kind, scope = lowering.types[op.type.name], SCOPES[op.scope]
+    space = "global" if not isinstance(op.memory, nodes.Array) else "shared" if op.remote is None else "shared::cluster"
     given = [_as_operand(builder, op.type, kind, a) for a in arguments]
     if op.op == "sub":  # there is no instruction for it
         given = [_negated(builder, op.type, given[0])]

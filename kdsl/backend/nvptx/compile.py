@@ -6,6 +6,7 @@ The text is the same in every process, is pure ASCII, and calls nothing that is 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any, Final
@@ -22,7 +23,8 @@ from kdsl.backend.nvptx.lowering import Lowering
 from kdsl.backend.nvptx.memory import DYNAMIC_SHARED_DECLARATION
 from kdsl.backend.nvptx.symbols import entry_name
 from kdsl.ir import nodes
-from kdsl.lang.intrinsics import INTRINSICS, ToBarrier
+from kdsl.ir.rows import rows_of
+from kdsl.lang.intrinsics import INTRINSICS, Intrinsic, ToBarrier
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 _BARRIERS: Final = tuple(name for name, row in INTRINSICS.items() if isinstance(row.lowering, ToBarrier))
@@ -45,7 +47,7 @@ def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: in
         raise ValueError("a PTX module has at least one kernel")
     for kernel in kernels:
         limits.check(kernel, gpu)
-    version = targets.version_for(gpu, [name for kernel in kernels for name in _intrinsics(kernel)])
+    version = max(_least_version(kernel, gpu) for kernel in kernels)
     initialise()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)
     text = _emit(kernels, machine, optimise, gpu.capability)
@@ -75,15 +77,27 @@ def _names(kernels: Sequence[nodes.Kernel]) -> list[str]:
     return names
 
 
-def _intrinsics(kernel: nodes.Kernel) -> list[str]:
-    """The names of the intrinsics that a kernel uses and that may have floors."""
-    used: dict[str, None] = {}
+def _least_version(kernel: nodes.Kernel, gpu: targets.Target) -> targets.Version:
+    """The least PTX version for a kernel. Raises TargetError, with the place, if the target lacks what it uses."""
+    needed = gpu.least_ptx
+    for row, place in _needs(kernel).items():
+        try:
+            needed = max(needed, targets.version_for(gpu, [row]))
+        except targets.TargetError as error:
+            raise targets.TargetError(error.reason, place) from None
+    return needed
+
+
+def _needs(kernel: nodes.Kernel) -> dict[str | Intrinsic, nodes.Location]:
+    """The intrinsics that a kernel uses and that may have floors, each with its first place."""
+    used: dict[str | Intrinsic, nodes.Location] = {}
+    cluster = kernel.attributes.cluster
+    if cluster is not None:
+        used[dataclasses.replace(INTRINSICS["cluster_rank"], name=f"@kernel(cluster={cluster})")] = kernel.location
     for op in nodes.walk(kernel.body):
-        if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction):
-            used[op.name] = None
-        elif isinstance(op, nodes.Barrier):
-            used.update(dict.fromkeys(_BARRIERS))
-    return list(used)
+        for name in _BARRIERS if isinstance(op, nodes.Barrier) else rows_of(op):
+            used.setdefault(name, op.location)
+    return used
 
 
 def _verify(text: str) -> None:

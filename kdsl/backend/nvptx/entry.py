@@ -21,7 +21,7 @@ SHARED: Final = 3
 LONGEST_VIEW: Final = 1 << 48
 """No array has more elements: device addresses have fewer bits than this says."""
 
-_POINTERS: Final = {"claim": 4, "record": 8}
+_POINTERS: Final = {"claim": 4, "record": 8, "barrier": 4}
 """Hidden parameters that are addresses, and their alignment."""
 
 
@@ -48,6 +48,8 @@ class Entry:
         slots = layout(kernel).slots
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_type(slot) for slot in slots]), name)
         self.function.calling_convention = "ptx_kernel"
+        self.cluster = kernel.attributes.cluster or (1, 1, 1)
+        """Blocks of a cluster along x, y and z."""
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
         self._arguments: dict[tuple[SlotKind, object, int], Any] = {}
@@ -58,6 +60,8 @@ class Entry:
         attributes.add("convergent")
         attributes.add("nounwind")
         attribute(attributes, '"nvvm.maxntid"="{},{},{}"'.format(*kernel.block_dim))
+        if kernel.attributes.cluster:  # the hardware's grid is linear, and so are its clusters
+            attribute(attributes, f'"nvvm.cluster_dim"="{kernel.attributes.cluster_size},1,1"')
         # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
         attribute(attributes, '"no-jump-tables"="true"')
 
@@ -95,7 +99,8 @@ class Entry:
         elif slot.name.startswith("grid_") and slot.kind == "hidden":
             attribute(argument.attributes, f"range(i32 1, {-(1 << 31)})")
         elif _is_pointer(slot):
-            argument.add_attribute("noalias")
+            if slot.name != "barrier":  # which other blocks change
+                argument.add_attribute("noalias")
             argument.attributes.align = _POINTERS[slot.name]
 
 

@@ -11,32 +11,35 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import GLOBAL, Entry, attribute, pointer
-from kdsl.backend.nvptx.places import block_indices, linear_block, thread_index
+from kdsl.backend.nvptx.places import Cluster, block_indices, linear_block, thread_index
 from kdsl.ir.abi import RECORD
 
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _SYMBOL: Final = "kdsl_record_failure"
+"""With the extents of the cluster behind it, where blocks are numbered by them."""
 _HIDDEN: Final = ("claim", "record", "kernel", "grid_x", "grid_y")
 
 
 class Failures:
-    """Calls of the recording function of one module, which all its kernels share; the function is made with the first call."""
+    """Calls of the recording function of one module, which all its kernels share that number blocks alike; it is made with the first call."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._function: Any = None
+        self._functions: dict[Cluster, Any] = {}
 
     def record(self, builder: ir.IRBuilder, entry: Entry, site: int, dimension: Any, index: Any, extent: Any) -> None:
         """Record that check `site` failed: `index` (i64) is outside of `extent` (i64) along `dimension` (i32)."""
-        if self._function is None:
-            self._function = self._make()
-        builder.call(self._function, [*(entry.hidden(name) for name in _HIDDEN), _I32(site), dimension, index, extent])
+        cluster: Cluster = entry.cluster if entry.cluster[1:] != (1, 1) else (1, 1, 1)
+        if cluster not in self._functions:
+            self._functions[cluster] = self._make(cluster)
+        builder.call(self._functions[cluster], [*(entry.hidden(name) for name in _HIDDEN), _I32(site), dimension, index, extent])
 
-    def _make(self) -> Any:
+    def _make(self, cluster: Cluster) -> Any:
         address = pointer(GLOBAL)
         types = [address, address, _I32, _I32, _I32, _I32, _I32, _I64, _I64]
-        function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), types), _SYMBOL)
+        symbol = "_".join(map(str, (_SYMBOL, *cluster))) if cluster != (1, 1, 1) else _SYMBOL
+        function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), types), symbol)
         function.linkage = "internal"
         for known in ("noinline", "cold", "nounwind"):
             function.attributes.add(known)
@@ -55,7 +58,7 @@ class Failures:
         claimed = builder.cmpxchg(claim, _I32(0), _I32(1), "monotonic", "monotonic")
         builder.cbranch(builder.extract_value(claimed, 1), first, done)
         builder.position_at_end(first)
-        block = block_indices(builder, linear_block(builder), grid_x, grid_y, 3)
+        block = block_indices(builder, linear_block(builder), grid_x, grid_y, 3, cluster)
         thread = [thread_index(builder, axis) for axis in "xyz"]
         fields = {
             "kernel": kernel, "site": site, "dimension": dimension, "index": index, "extent": extent,

@@ -21,7 +21,7 @@ from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.memory import Memory
-from kdsl.backend.nvptx.places import Places, block_indices, linear_block
+from kdsl.backend.nvptx.places import Places, block_indices, cluster_rank, linear_block
 from kdsl.ir import nodes
 
 _I32: Final = ir.IntType(32)
@@ -92,7 +92,7 @@ class Lowering:
             case nodes.Set():
                 b.store(self._use(op.value), self._variables[op.variable])
             case nodes.Store():
-                self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value))
+                self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value), self._rank(op.remote))
             case nodes.Assertion():
                 self._memory.assertion(self._use(op.condition), op.site)
             case nodes.Barrier():
@@ -102,7 +102,7 @@ class Lowering:
                 atomics.fence(b, op.scope)
             case nodes.Instruction():
                 addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices]) for e in op.elements]
-                self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses)
+                self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses, self._entry)
             case nodes.Sleep():
                 atomics.sleep(b, self._use(op.nanoseconds))
             case nodes.Print():
@@ -213,6 +213,9 @@ class Lowering:
     def _use(self, value: nodes.ValueOp) -> Any:
         return self._values[value]
 
+    def _rank(self, remote: nodes.ValueOp | None) -> Any:
+        return None if remote is None else self._use(remote)
+
     def _value(self, op: nodes.ValueOp) -> Any:
         b = self._builder
         match op:
@@ -225,13 +228,14 @@ class Lowering:
             case nodes.Get():
                 return b.load(self._variables[op.variable], typ=value_type(op.type))
             case nodes.Load():
-                return self._memory.load(op, [self._use(i) for i in op.indices])
+                return self._memory.load(op, [self._use(i) for i in op.indices], self._rank(op.remote))
             case nodes.Exchange():
                 return self._exchange(op)
             case nodes.Agreed():
                 return self._agreed(op)
             case nodes.Atomic():
-                return self._memory.atomic(op, [self._use(i) for i in op.indices], [self._use(a) for a in op.arguments])
+                arguments = [self._use(a) for a in op.arguments]
+                return self._memory.atomic(op, [self._use(i) for i in op.indices], arguments, self._rank(op.remote))
             case nodes.Result():
                 return self._results[op.of][op.index]
             case nodes.Clock():
@@ -262,6 +266,8 @@ class Lowering:
                 narrow = place.rank()
             case ["lane_index"]:
                 narrow = place.lane()
+            case ["cluster_rank"]:
+                narrow = cluster_rank(self._prologue, self._kernel.attributes.cluster_size)
             case _:
                 narrow = place.warp()
         return self._prologue.zext(narrow, _I64)
@@ -269,7 +275,9 @@ class Lowering:
     def _block_indices(self) -> tuple[Any, Any, Any]:
         if self._block_index is None:
             grid = self._entry.hidden("grid_x"), self._entry.hidden("grid_y")
-            self._block_index = block_indices(self._prologue, linear_block(self._prologue), *grid, self._kernel.grid_rank)
+            self._block_index = block_indices(
+                self._prologue, linear_block(self._prologue), *grid, self._kernel.grid_rank, self._entry.cluster
+            )
         return self._block_index
 
     def _agreed(self, op: nodes.Agreed) -> Any:

@@ -14,6 +14,7 @@ from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.entry import SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.instructions.clusters import remote_address
 from kdsl.backend.nvptx.scopes import Scopes
 from kdsl.backend.nvptx.symbols import internal
 from kdsl.ir import nodes
@@ -41,6 +42,7 @@ class Memory:
         self._capability = capability
         self._builder = builder
         self._failures = failures
+        self._cluster_size = kernel.attributes.cluster_size
         self._bases: dict[nodes.Array, Any] = {}
         self._layout = shared_layout(kernel.arrays)
         self._scopes = Scopes(builder.module, self._layout.offsets if self._layout.is_dynamic else ())
@@ -72,14 +74,14 @@ class Memory:
 
     # --------------------------------------------------------------------------------------------------------------- accesses
 
-    def load(self, op: nodes.Load, indices: list[Any]) -> Any:
-        """The element, or 0 where a check fails."""
+    def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
+        """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
         if not op.checked:
-            return self._load(op.memory, indices)
+            return self._load(op.memory, indices, rank)
         zero = ir.Constant(value_type(op.type), 0)
-        bad, after = self._check(op, indices)
+        bad, after = self._check(op, indices, rank)
         b = self._builder
-        value = self._load(op.memory, indices)
+        value = self._load(op.memory, indices, rank)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -88,23 +90,23 @@ class Memory:
         result.add_incoming(zero, bad)
         return result
 
-    def store(self, op: nodes.Store, indices: list[Any], value: Any) -> None:
+    def store(self, op: nodes.Store, indices: list[Any], value: Any, rank: Any = None) -> None:
         """Write the element, unless a check fails."""
         b = self._builder
-        after = self._check(op, indices)[1] if op.checked else None
+        after = self._check(op, indices, rank)[1] if op.checked else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
-        self._scopes.mark(b.store(stored, self.address(op.memory, indices), align=op.value.type.itemsize), op.memory)
+        self._scopes.mark(b.store(stored, self.address(op.memory, indices, rank), align=op.value.type.itemsize), op.memory)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
 
-    def atomic(self, op: nodes.Atomic, indices: list[Any], arguments: list[Any]) -> Any:
+    def atomic(self, op: nodes.Atomic, indices: list[Any], arguments: list[Any], rank: Any = None) -> Any:
         """The old value of the element, or 0 where a check fails."""
         b = self._builder
         if not op.checked:
-            return atomics.atomic(b, op, self.address(op.memory, indices), arguments, self._capability)
-        bad, after = self._check(op, indices)
-        old = atomics.atomic(b, op, self.address(op.memory, indices), arguments, self._capability)
+            return atomics.atomic(b, op, self.address(op.memory, indices, rank), arguments, self._capability)
+        bad, after = self._check(op, indices, rank)
+        old = atomics.atomic(b, op, self.address(op.memory, indices, rank), arguments, self._capability)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -131,10 +133,12 @@ class Memory:
             return [self._entry.length(memory, dimension) for dimension in range(memory.rank)]
         return [_I64(extent) for extent in memory.shape]
 
-    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Any]) -> tuple[Any, Any]:
+    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Any], rank: Any) -> tuple[Any, Any]:
         """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
         b = self._builder
         extents = self.extents(op.memory)
+        if rank is not None:
+            indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
         # A negative index is a large unsigned one; an extent is never negative
         insides = [b.icmp_unsigned("<", index, extent) for index, extent in zip(indices, extents, strict=True)]
         holds = insides[0]
@@ -155,11 +159,11 @@ class Memory:
         b.position_at_end(good)
         return bad, after
 
-    def _load(self, memory: nodes.Memory, indices: list[Any]) -> Any:
+    def _load(self, memory: nodes.Memory, indices: list[Any], rank: Any = None) -> Any:
         b, of = self._builder, memory.type
         if isinstance(memory, nodes.Array) and memory not in self._stored:
             return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
-        loaded = b.load(self.address(memory, indices), align=of.itemsize, typ=memory_type(of))
+        loaded = b.load(self.address(memory, indices, rank), align=of.itemsize, typ=memory_type(of))
         if isinstance(memory, nodes.View):
             if self._entry.promises[memory].constant:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
@@ -169,8 +173,8 @@ class Memory:
             self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)
 
-    def address(self, memory: nodes.Memory, indices: list[Any]) -> Any:
-        """Where an element lies, a pointer into the space of its array."""
+    def address(self, memory: nodes.Memory, indices: list[Any], rank: Any = None) -> Any:
+        """Where an element lies, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the cluster."""
         b, element = self._builder, memory_type(memory.type)
         if isinstance(memory, nodes.View):
             place = indices[0]
@@ -181,7 +185,8 @@ class Memory:
         linear = indices[0]
         for index, extent in zip(indices[1:], memory.shape[1:], strict=True):
             linear = b.add(b.mul(linear, _I64(extent)), index)
-        return b.gep(self._bases[memory], [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
+        base = self._bases[memory] if rank is None else remote_address(b, self._bases[memory], rank)
+        return b.gep(base, [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
 
 
 def _dynamic_shared(module: ir.Module) -> Any:

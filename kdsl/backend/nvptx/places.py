@@ -6,7 +6,7 @@ All values are computed as 32-bit integers with known ranges.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
@@ -61,8 +61,29 @@ def _register(builder: ir.IRBuilder, name: str, extent: int) -> Any:
     return value
 
 
-def block_indices(builder: ir.IRBuilder, linear: Any, grid_x: Any, grid_y: Any, rank: int) -> tuple[Any, Any, Any]:
-    """block_idx.x, y and z (i32) from the linear number of a block, in a grid of 1 to 3 dimensions."""
+def cluster_rank(builder: ir.IRBuilder, size: int) -> Any:
+    """Number of the block in its cluster of `size` blocks, i32."""
+    return _I32(0) if size == 1 else _register(builder, "cluster.ctarank", size)
+
+
+Cluster: TypeAlias = tuple[int, int, int]
+"""Blocks of a cluster along x, y and z; one without clusters."""
+
+
+def block_indices(
+    builder: ir.IRBuilder, linear: Any, grid_x: Any, grid_y: Any, rank: int, cluster: Cluster = (1, 1, 1)
+) -> tuple[Any, Any, Any]:
+    """block_idx.x, y and z (i32) from the linear number of a block, in a grid of 1 to 3 dimensions whose extents are multiples of the cluster's."""
+    along_x, along_y, along_z = cluster
+    if along_y * along_z > 1:  # else the blocks of a cluster are neighbours along x, as they are in the hardware's grid
+        inside = builder.urem(linear, _I32(along_x * along_y * along_z))
+        number = builder.udiv(linear, _I32(along_x * along_y * along_z))
+        clusters_x, clusters_y = builder.udiv(grid_x, _I32(along_x)), builder.udiv(grid_y, _I32(along_y))
+        first = block_indices(builder, number, clusters_x, clusters_y, rank)
+        row = builder.udiv(inside, _I32(along_x))
+        own = builder.urem(inside, _I32(along_x)), builder.urem(row, _I32(along_y)), builder.udiv(row, _I32(along_y))
+        x, y, z = (builder.add(builder.mul(f, _I32(extent)), o) for f, extent, o in zip(first, cluster, own, strict=True))
+        return x, y, z
     zero = _I32(0)
     if rank == 1:
         return linear, zero, zero

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from kdsl.ir.nodes import Location
 from kdsl.lang.intrinsics import INTRINSICS, Intrinsic
 
 Version: TypeAlias = tuple[int, int]
@@ -17,6 +18,13 @@ Version: TypeAlias = tuple[int, int]
 
 class TargetError(ValueError):
     """The target is unknown, or lacks what the kernel uses."""
+
+    def __init__(self, reason: str, location: Location | None = None) -> None:
+        super().__init__(reason if location is None else f"{location}: {reason}")
+        self.reason = reason
+        """What is missing."""
+        self.location = location
+        """What needs it in the source, None if it is no matter of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +68,17 @@ def find(name: str) -> Target:
         raise TargetError(f"{name!r} is not a known GPU target; use one of {', '.join(TARGETS)}") from None
 
 
-def version_for(target: Target, intrinsics: Iterable[str]) -> Version:
-    """The least PTX version for a kernel that uses these intrinsics (by their names in the language).
+def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Version:
+    """The least PTX version for a kernel that uses these intrinsics (by their names in the language, or as they are).
 
     Raises TargetError, which names the intrinsic and its floor, if the target lies below it.
     """
     needed = target.least_ptx
-    for row in (INTRINSICS[name] for name in intrinsics):
+    for row in (INTRINSICS[name] if isinstance(name, str) else name for name in intrinsics):
         if row.least_capability > target.capability:
             raise TargetError(_too_old(row, f"it needs compute capability {_capability(row.least_capability)}", target))
+        if row.only and target.name not in row.only:
+            raise TargetError(_too_old(row, f"only {' and '.join(row.only)} has it", target))
         if row.least_ptx > NEWEST_PTX:
             raise TargetError(
                 _too_old(row, f"it needs PTX {_dotted(row.least_ptx)}; the newest that can be written is {_dotted(NEWEST_PTX)}", target)
@@ -84,7 +94,8 @@ def features(version: Version) -> str:
 
 def _too_old(row: Intrinsic, reason: str, target: Target) -> str:
     has = f"compute capability {_capability(target.capability)}"
-    return f"{row.name}() cannot be compiled for {target.name} ({target.doc}; {has}): {reason}"
+    name = row.name if "(" in row.name else f"{row.name}()"
+    return f"{name} cannot be compiled for {target.name} ({target.doc}; {has}): {reason}"
 
 
 def _capability(times_ten: int) -> str:

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
+from kdsl.frontend.instructions import clusters, grid
+from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.values import Value
-from kdsl.ir import nodes
-from kdsl.ir.instruction import Option
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
-from kdsl.lang.types import DType
 
-HANDLERS: Final[dict[str, Callable[[Context, Intrinsic, Mapping[str, Value], Mapping[str, ast.AST], ast.Call], Value]]] = {}
-"""By the handler's name in `ToInstruction`: takes the arguments by name, where they stand, and the call. `HANDLERS.update({...})` with the tables of the
-topics stands below."""
+HANDLERS: Final[dict[str, Handler]] = {**clusters.HANDLERS, **grid.HANDLERS}
+"""By the handler's name in `ToInstruction`. The tables of the topics, joined."""
 
 
 def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     """The value of a call of the row."""
     assert isinstance(row.lowering, ToInstruction)
     return HANDLERS[row.lowering.handler](ctx, row, given, places, node)
-
-
-def emit(
-    ctx: Context,
-    row: Intrinsic,
-    *,
-    arguments: tuple[nodes.ValueOp, ...] = (),
-    elements: tuple[nodes.Element, ...] = (),
-    options: Mapping[str, Option] | None = None,
-    results: tuple[DType, ...] = (),
-) -> tuple[nodes.Result, ...]:
-    """Put an instruction into the kernel; its results."""
-    instruction = nodes.Instruction(
-        location=ctx.location, name=row.name, arguments=arguments, elements=elements, options=options or {}, results=results
-    )
-    ctx.emit(instruction)
-    made = tuple(nodes.Result(location=ctx.location, type=of, of=instruction, index=i) for i, of in enumerate(results))
-    for result in made:
-        ctx.emit(result)
-    return made

@@ -167,6 +167,8 @@ class Intrinsic:
     """Least PTX version of its lowering."""
     least_capability: int = 70
     """Least compute capability, times ten."""
+    only: tuple[str, ...] = ()
+    """Names of the targets that have it, where it is not every one of its least compute capability and above."""
     isa: str = ""
     """Section of the PTX ISA that describes it."""
     topic: str = ""
@@ -176,6 +178,8 @@ class Intrinsic:
     least target. Empty where the signature says enough to make one."""
     element: str = ""
     """Element type of `x` and `y` in the example; empty where the signature says it."""
+    example_options: str = ""
+    """Further arguments of `@kernel` in the example."""
 
     @property
     def parameters(self) -> tuple[tuple[str, str | int | None], ...]:

@@ -18,11 +18,11 @@ _NUMBERS = itertools.count()
 
 
 @functools.cache
-def written(parameters: str, body: str, block: int = 32, grid: str = "1") -> Any:
-    """A kernel with these parameters and these lines in its body."""
+def written(parameters: str, body: str, block: int = 32, grid: str = "1", options: str = "") -> Any:
+    """A kernel with these parameters, these lines in its body, and these further arguments of `@kernel`."""
     file = f"<intrinsics {next(_NUMBERS)}>"
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    text = f"@kernel(grid={grid}, block={block})\ndef tested({parameters}) -> None:\n{lines}"
+    text = f"@kernel(grid={grid}, block={block}, {options})\ndef tested({parameters}) -> None:\n{lines}"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     space: dict[str, Any] = {**{name: getattr(kdsl, name) for name in dir(kdsl) if not name.startswith("_")}, "__name__": "written"}
     exec(compile(text, file, "exec"), space)

@@ -45,6 +45,10 @@ class FakeDriver:
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
         self.dynamic_shared: dict[str, int] = {}
+        self.version = 13000
+        self.resident = 2
+        self.attributes: list[dict[str, int]] = []
+        self.early: set[tuple[int, int]] = set()
         self.limit = 1 << 30
         self.graphs: dict[int, dict[int, FakeNode]] = {}
         self.executables: dict[int, dict[int, FakeNode]] = {}
@@ -94,7 +98,16 @@ class FakeDriver:
         return b"Fake GPU".ljust(length, b"\0")
 
     def do_cuDeviceGetAttribute(self, attribute: Any, of: Any) -> int:
-        return {"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 9, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED": 1}.get(attribute.name, 0)
+        known = {
+            "COMPUTE_CAPABILITY_MAJOR": 9,
+            "MEMORY_POOLS_SUPPORTED": 1,
+            "MULTIPROCESSOR_COUNT": 4,
+            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+        }
+        return known.get(attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_"), 0)
+
+    def do_cuDriverGetVersion(self) -> int:
+        return self.version
 
     def do_cuDevicePrimaryCtxRetain(self, of: Any) -> Any:
         return self._real.CUcontext(77)
@@ -228,8 +241,19 @@ class FakeDriver:
         return self._real.CUfunction(handle)
 
     def do_cuFuncGetAttribute(self, attribute: Any, function: Any) -> int:
-        assert attribute.name == "CU_FUNC_ATTRIBUTE_NUM_REGS"
-        return 32
+        return {"CU_FUNC_ATTRIBUTE_NUM_REGS": 32, "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES": 128}[attribute.name]
+
+    def do_cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: Any, threads: int, shared: int) -> int:
+        self.in_context()
+        self._has_shared(str(int(function)), shared)
+        return self.resident
+
+    def do_cuOccupancyMaxActiveClusters(self, function: Any, config: Any) -> int:
+        self.in_context()
+        (attribute,) = config.attrs
+        assert (config.numAttrs, attribute.id.name) == (1, "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
+        assert config.gridDimX == attribute.value.clusterDim.x
+        return self.resident
 
     def do_cuFuncSetAttribute(self, function: Any, attribute: Any, value: int) -> None:
         self.in_context()
@@ -248,6 +272,18 @@ class FakeDriver:
         self._has_shared(str(int(function)), shared)
         assert int(stream) in self.streams
         self.kernels[str(int(function))](gx, (bx, by, bz), parameters)  # type: ignore[arg-type]
+
+    def do_cuLaunchKernelEx(self, config: Any, function: Any, parameters: int, extra: int) -> None:
+        attributes = {}
+        assert len(config.attrs) == config.numAttrs
+        for attribute in config.attrs:
+            name = attribute.id.name.removeprefix("CU_LAUNCH_ATTRIBUTE_")
+            field = {"COOPERATIVE": "cooperative", "PROGRAMMATIC_STREAM_SERIALIZATION": "programmaticStreamSerializationAllowed"}[name]
+            attributes[name] = getattr(attribute.value, field)
+        self.attributes.append(attributes)
+        block = config.blockDimX, config.blockDimY, config.blockDimZ
+        grid = config.gridDimX, config.gridDimY, config.gridDimZ
+        self.do_cuLaunchKernel(function, *grid, *block, config.sharedMemBytes, config.hStream, parameters, extra)
 
     # --------------------------------------------------------------------------------------------------------------------------- graphs
 
@@ -278,6 +314,21 @@ class FakeDriver:
 
     def do_cuGraphAddKernelNode(self, graph: Any, after: list[Any], count: int, parameters: Any) -> Any:
         return self._node(graph, after, count, self._kernel(parameters))
+
+    def do_cuGraphKernelNodeSetAttribute(self, node: Any, attribute: Any, value: Any) -> None:
+        self.in_context()
+        assert any(int(node) in nodes for nodes in self.graphs.values())
+        assert attribute.name == "CU_LAUNCH_ATTRIBUTE_COOPERATIVE"
+        self.attributes.append({"COOPERATIVE": value.cooperative})
+
+    def do_cuGraphAddDependencies(self, graph: Any, before: list[Any], behind: list[Any], edges: list[Any], count: int) -> None:
+        self.in_context()
+        (first,), (second,), (edge,) = before, behind, edges
+        assert (count, edge.type, edge.from_port, edge.to_port) == (1, 1, 1, 0)
+        self.graphs[int(graph)][int(second)].after.append(int(first))
+        self.early.add((int(first), int(second)))
+
+    do_cuGraphAddDependencies_v2 = do_cuGraphAddDependencies
 
     def do_cuGraphAddMemcpyNode(self, graph: Any, after: list[Any], count: int, parameters: Any, context: Any) -> Any:
         device = self._real.CUmemorytype.CU_MEMORYTYPE_DEVICE

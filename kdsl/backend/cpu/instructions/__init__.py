@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kdsl.backend.cpu.instructions import grid
 from kdsl.backend.cpu.lanes import Lanes
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
-EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {}
-"""Emits an instruction for the active lanes of a group; yields its results. `EMITTERS.update({...})` with the tables of the topics stands below."""
+EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {**grid.EMITTERS}
+"""Emits an instruction for the active lanes of a group; yields its results. The tables of the topics, joined."""
 
 
 def emit(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from kdsl.backend.nvptx.entry import Entry
+from kdsl.backend.nvptx.instructions import clusters, grid
 from kdsl.ir import nodes
 
 
@@ -23,12 +25,14 @@ class Emission:
     """Its arguments, LLVM values."""
     addresses: Sequence[Any]
     """Addresses of its elements, pointers into the space of their array."""
+    entry: Entry
+    """The entry of the kernel."""
 
 
-EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {}
-"""Emits an instruction; yields its results. `EMITTERS.update({...})` with the tables of the topics stands below."""
+EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {**clusters.EMITTERS, **grid.EMITTERS}
+"""Emits an instruction; yields its results. The tables of the topics, joined."""
 
 
-def emit(builder: ir.IRBuilder, op: nodes.Instruction, arguments: Sequence[Any], addresses: Sequence[Any]) -> Sequence[Any]:
+def emit(builder: ir.IRBuilder, op: nodes.Instruction, arguments: Sequence[Any], addresses: Sequence[Any], entry: Entry) -> Sequence[Any]:
     """The results of an instruction."""
-    return EMITTERS[op.name](Emission(builder, op, arguments, addresses))
+    return EMITTERS[op.name](Emission(builder, op, arguments, addresses, entry))

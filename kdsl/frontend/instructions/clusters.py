@@ -1,0 +1,39 @@
+"""Calls about clusters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from kdsl.frontend.clusters import require
+from kdsl.frontend.context import Context
+from kdsl.frontend.conversions import index
+from kdsl.frontend.instructions.emit import emit
+from kdsl.frontend.values import ArrayRef, Nothing, RemoteRef, Value, describe, known_number
+from kdsl.lang.intrinsics import Intrinsic
+from kdsl.lang.types import DType
+
+
+def sync_cluster(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
+    """`sync_cluster()`."""
+    require(ctx, row.name, node)
+    emit(ctx, row)
+    return Nothing()
+
+
+def remote(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
+    """`remote(array, rank)`."""
+    require(ctx, row.name, node)
+    array = given["array"]
+    if not isinstance(array, ArrayRef) or array.array.space != "shared" or not isinstance(array.array.type, DType):
+        raise ctx.error(
+            f"{row.name}() takes a shared array of numbers, not {describe(array)}", places["array"], "make it with shared_array()"
+        )
+    rank, size = given["rank"], ctx.declaration.attributes.cluster_size
+    known = known_number(rank)
+    if known is not None and not 0 <= known < size:
+        raise ctx.error(f"block {known} is outside of the cluster", places["rank"], f"ranks are 0 to {size - 1}")
+    return RemoteRef(array, index(ctx, rank, places["rank"], f"the rank of {row.name}()"))
+
+
+HANDLERS = {"sync_cluster": sync_cluster, "remote": remote}

@@ -1,0 +1,18 @@
+"""Which rows of the table of intrinsics an operation stands for: what a target has to have."""
+
+from __future__ import annotations
+
+from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS
+
+
+def rows_of(op: nodes.Op) -> tuple[str, ...]:
+    """The names of the rows."""
+    found: tuple[str, ...] = ()
+    if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction) or (
+        isinstance(op, nodes.Special) and op.name in INTRINSICS
+    ):
+        found = (op.name,)
+    if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.remote is not None:
+        found += ("remote",)
+    return found
