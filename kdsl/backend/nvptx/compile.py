@@ -80,7 +80,8 @@ def _intrinsics(kernel: nodes.Kernel) -> list[str]:
     used: dict[str, None] = {}
     for op in nodes.walk(kernel.body):
         if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction):
-            used[op.name] = None
+            variant = op.variant if isinstance(op, nodes.Instruction) else ""
+            used[f"{op.name}:{variant}" if variant else op.name] = None
         elif isinstance(op, nodes.Barrier):
             used.update(dict.fromkeys(_BARRIERS))
     return list(used)

@@ -7,7 +7,7 @@ on an impossible pair of the two; nothing but the pairs of this table reaches it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from kdsl.lang.intrinsics import INTRINSICS, Intrinsic
@@ -61,12 +61,12 @@ def find(name: str) -> Target:
 
 
 def version_for(target: Target, intrinsics: Iterable[str]) -> Version:
-    """The least PTX version for a kernel that uses these intrinsics (by their names in the language).
+    """The least PTX version for a kernel that uses these intrinsics: by their names in the language, with `:variant` behind a form that has floors of its own.
 
     Raises TargetError, which names the intrinsic and its floor, if the target lies below it.
     """
     needed = target.least_ptx
-    for row in (INTRINSICS[name] for name in intrinsics):
+    for row in map(_row, intrinsics):
         if row.least_capability > target.capability:
             raise TargetError(_too_old(row, f"it needs compute capability {_capability(row.least_capability)}", target))
         if row.least_ptx > NEWEST_PTX:
@@ -77,6 +77,16 @@ def version_for(target: Target, intrinsics: Iterable[str]) -> Version:
     return needed
 
 
+def _row(name: str) -> Intrinsic:
+    """The row of an intrinsic, or what it is for a variant of it."""
+    name, _, variant = name.partition(":")
+    row = INTRINSICS[name]
+    if not variant:
+        return row
+    least_ptx, least_capability = row.variants[variant]
+    return replace(row, name=f"{name}() {variant}", least_ptx=least_ptx, least_capability=least_capability)
+
+
 def features(version: Version) -> str:
     """LLVM's feature string for a PTX version."""
     return f"+ptx{version[0]}{version[1]}"
@@ -84,7 +94,8 @@ def features(version: Version) -> str:
 
 def _too_old(row: Intrinsic, reason: str, target: Target) -> str:
     has = f"compute capability {_capability(target.capability)}"
-    return f"{row.name}() cannot be compiled for {target.name} ({target.doc}; {has}): {reason}"
+    name = row.name if "(" in row.name else f"{row.name}()"
+    return f"{name} cannot be compiled for {target.name} ({target.doc}; {has}): {reason}"
 
 
 def _capability(times_ten: int) -> str:

@@ -32,13 +32,20 @@ def emit(
     elements: tuple[nodes.Element, ...] = (),
     options: Mapping[str, Option] | None = None,
     results: tuple[DType, ...] = (),
+    variant: str = "",
 ) -> tuple[nodes.Result, ...]:
     """Put an instruction into the kernel; its results."""
     instruction = nodes.Instruction(
-        location=ctx.location, name=row.name, arguments=arguments, elements=elements, options=options or {}, results=results
-    )
+        location=ctx.location, name=row.name, arguments=arguments, elements=elements, options=options or {}, results=results,
+        variant=variant,
+    )  # fmt: skip
     ctx.emit(instruction)
     made = tuple(nodes.Result(location=ctx.location, type=of, of=instruction, index=i) for i, of in enumerate(results))
     for result in made:
         ctx.emit(result)
     return made
+
+
+from kdsl.frontend.instructions import copies, matrix  # noqa: E402  # they use what stands above
+
+HANDLERS.update({**copies.HANDLERS, **matrix.HANDLERS})

@@ -25,3 +25,5 @@ from kdsl.lang.intrinsics.threads import *
 from kdsl.lang.intrinsics.exchange import *
 from kdsl.lang.intrinsics.atomic import *
 from kdsl.lang.intrinsics.arithmetic import *
+from kdsl.lang.intrinsics.copies import *
+from kdsl.lang.intrinsics.matrix import *

@@ -32,3 +32,8 @@ EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {}
 def emit(builder: ir.IRBuilder, op: nodes.Instruction, arguments: Sequence[Any], addresses: Sequence[Any]) -> Sequence[Any]:
     """The results of an instruction."""
     return EMITTERS[op.name](Emission(builder, op, arguments, addresses))
+
+
+from kdsl.backend.nvptx.instructions import copies, matrix  # noqa: E402  # they use what stands above
+
+EMITTERS.update({**copies.EMITTERS, **matrix.EMITTERS})
