@@ -11,9 +11,11 @@ many launches that end in one synchronisation, medians: figures of one run on on
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +75,11 @@ class Tile:
 
 
 TILES = {
-    "128x128x32 3 stages": Tile(128, 128, 32, 3, 2, 2),
     "128x128x32 4 stages": Tile(128, 128, 32, 4, 2, 2),
+    "128x128x32 3 stages": Tile(128, 128, 32, 3, 2, 2),
     "128x256x32 4 stages": Tile(128, 256, 32, 4, 2, 4),
-    "128x128x64 3 stages": Tile(128, 128, 64, 3, 2, 2),
+    "256x128x32 3 stages": Tile(256, 128, 32, 3, 4, 2),
+    "128x128x64 3 stages": Tile(128, 128, 64, 3, 2, 4),
 }
 
 
@@ -220,47 +223,49 @@ def seconds(launch: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
     return statistics.median(run(count) for _ in range(RUNS)) / count
 
 
+def peer_of(a: Any, b: Any, torch: Any) -> Callable[[], Any]:
+    """PyTorch's product of the same numbers."""
+    x, y = (torch.from_numpy(m.view(np.int16)).view(torch.bfloat16).cuda() for m in (a, b))
+    out = torch.empty((len(a), len(b)), dtype=torch.bfloat16, device="cuda")
+    return lambda: torch.matmul(x, y.t(), out=out)
+
+
+def measure(size: int, tiles: Sequence[str], device: kdsl.Device, torch: Any) -> float:
+    """Print a line per tile; the best ratio."""
+    rng = np.random.default_rng(size)
+    a, b = (rng.standard_normal((size, size), dtype=np.float32).astype(ml_dtypes.bfloat16) for _ in range(2))
+    left, right, c = device.array(a.ravel()), device.array(b.ravel()), device.empty(size * size // 2, kdsl.u32)
+    sizes = Sizes(m=size, n=size, k=size)
+    tflop = 2e-12 * size**3
+    peer = peer_of(a, b, torch) if torch is not None else None
+    expected = a.astype(np.float32) @ b.astype(np.float32).T if peer is None else peer().float().cpu().numpy()
+    best = 0.0
+    for name in tiles:
+        mma_product = product(TILES[name])
+        speed = tflop / seconds(functools.partial(mma_product, c, left, right, sizes), device.synchronize)
+        result = c.numpy().view(ml_dtypes.bfloat16).reshape(size, size).astype(np.float32)
+        np.testing.assert_allclose(result, expected, rtol=2e-2, atol=2e-2 * size**0.5)
+        if peer is None:
+            print(f"{size} {name:<22} {speed:8.3f} TFLOP/s", flush=True)
+            continue
+        of_peer = tflop / seconds(peer, torch.cuda.synchronize)
+        best = max(best, speed / of_peer)
+        print(f"{size} {name:<22} {speed:7.1f} TFLOP/s  cuBLAS {of_peer:7.1f}  ratio {speed / of_peer:.3f}", flush=True)
+    return best
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, action="append", help="m = n = k; may be repeated (4096)")
     parser.add_argument("--tile", action="append", choices=TILES, help="only this tile; may be repeated")
-    parser.add_argument("--device", default="auto", help="auto or cuda:N (auto); on a CPU use a small size")
+    parser.add_argument(
+        "--device", default="auto", help="auto or cuda:N (auto); on a CPU, which takes its time, a small size serves as a test"
+    )
     options = parser.parse_args()
     device = kdsl.device(options.device)
-    torch = None
-    if not str(device).startswith("cpu"):
-        import torch
-    best = 0.0
-    for size in options.size or [4096]:
-        rng = np.random.default_rng(size)
-        a, b = (rng.standard_normal((size, size), dtype=np.float32).astype(ml_dtypes.bfloat16) for _ in range(2))
-        left, right = device.array(a.ravel()), device.array(b.ravel())
-        c = device.empty(size * size // 2, kdsl.u32)
-        p = Sizes(m=size, n=size, k=size)
-        if torch is not None:
-            x, y = (torch.from_numpy(m.view(np.int16)).view(torch.bfloat16).cuda() for m in (a, b))
-            out = torch.empty((size, size), dtype=torch.bfloat16, device="cuda")
-            transposed = y.t()
-        best = 0.0
-        for name, tile in TILES.items():
-            if name not in (options.tile or TILES):
-                continue
-            mma_product = product(tile)
-            tflop = 2e-12 * size**3
-            speed = tflop / seconds(lambda run=mma_product: run(c, left, right, p), device.synchronize)  # type: ignore[misc]
-            result = c.numpy().view(ml_dtypes.bfloat16).reshape(size, size).astype(np.float32)
-            if torch is None:
-                expected = a.astype(np.float32) @ b.astype(np.float32).T
-            else:
-                peer = tflop / seconds(lambda: torch.matmul(x, transposed, out=out), torch.cuda.synchronize)
-                expected = out.float().cpu().numpy()
-            np.testing.assert_allclose(result, expected, rtol=2e-2, atol=2e-2 * size**0.5)
-            if torch is None:
-                print(f"{size} {name:<22} {speed:8.3f} TFLOP/s", flush=True)
-            else:
-                best = max(best, speed / peer)
-                print(f"{size} {name:<22} {speed:7.1f} TFLOP/s  cuBLAS {peer:7.1f}  ratio {speed / peer:.3f}", flush=True)
-    print(f"best {best:.3f}" if torch is not None else "no ratio: PyTorch's product was not timed")
+    torch = importlib.import_module("torch") if str(device).startswith("cuda") else None
+    best = [measure(size, options.tile or list(TILES), device, torch) for size in options.size or [4096]]
+    print(f"best {best[-1]:.3f}" if torch is not None else "no ratio: PyTorch's product was not timed")
 
 
 if __name__ == "__main__":

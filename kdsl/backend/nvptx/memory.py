@@ -6,6 +6,7 @@ A failed check goes to a cold block that records it and comes back: there is no 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Final
 
 from llvmlite import ir
@@ -113,7 +114,7 @@ class Memory:
         result.add_incoming(ir.Constant(old.type, 0), bad)
         return result
 
-    def assertion(self, condition: Any, site: int, about: list[Any]) -> None:
+    def assertion(self, condition: Any, site: int, about: Sequence[Any] = ()) -> None:
         """Record a failure, and dimension, index and extent if they are given, unless the condition holds."""
         b = self._builder
         held, failed = b.append_basic_block("held"), b.append_basic_block("failed")

@@ -190,7 +190,7 @@ def through_a_function(y: SliceMut[u32], n: i32) -> None:
     s[t // 4, t % 4 + 4] = bf16(2)
     sync_threads()
     total = (u32(0), u32(0))
-    for i in range(n):
+    for _i in range(n):
         found = rows_of(s, 0)
         total = (total[0] + found[0], total[1] + found[1])
     y[t] = total[0] + total[1]

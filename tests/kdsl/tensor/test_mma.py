@@ -62,7 +62,7 @@ def pieces(x: Matrix, count: int, place: Callable[[int, int, int], Place]) -> Ma
 
 def fragments(form: Form, a: Matrix, b: Matrix, c: Matrix) -> tuple[Matrix, ...]:
     """The registers of the warp: a row per lane."""
-    of_a, of_b, of_c = form.registers
+    of_a, of_b, _ = form.registers
     held = (
         pieces(a, of_a * form.packed, A[layout(form)]),
         pieces(b, of_b * form.packed, B[layout(form)]),
@@ -199,7 +199,7 @@ def powers(y: kdsl.SliceMut[f32], a: kdsl.Slice[f32], b: kdsl.Slice[f32], n: i32
     for r in unroll(4):
         part[r] = a[mma_a_row(r) * 8 + mma_a_column(r, 1)]
     other = (b[mma_b_row(0, 1) * 8 + t // 4], b[mma_b_row(1, 1) * 8 + t // 4])
-    for step in range(n):
+    for _step in range(n):
         for half in unroll(2):
             total[half, :] = kdsl.mma(part[:], other, total[half, :], "m16n8k8", "tf32")
         if warp == 1:
