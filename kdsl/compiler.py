@@ -267,13 +267,8 @@ def _version_of_compiler() -> str:
     """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
     rows = (root / "lang" / "intrinsics").glob("*.py")
-    sources = [
-        *sorted((root / "backend").rglob("*.py")),
-        root / "ir" / "abi.py",
-        root / "ir" / "shared.py",
-        root / "ir" / "uniformity.py",
-        *sorted(rows),
-    ]
+    meanings = (root / "ir" / name for name in ("abi.py", "absence.py", "shared.py", "uniformity.py"))
+    sources = [*sorted((root / "backend").rglob("*.py")), *meanings, *sorted(rows)]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed

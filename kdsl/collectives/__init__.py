@@ -1,9 +1,42 @@
-"""Reductions and prefix sums over a block, written in the language itself, so that every target computes the same bits.
+"""Functions of several threads, written in the language itself, so that every target computes the same bits.
 
-They are right for every block size, also where the last warp is not full. All threads of the block must call them together, as for `sync_threads()`, and
-none may have returned before. What is not here: the same over a warp (`kdsl.lang.intrinsics`).
+Reductions and prefix sums over a block (`BLOCK`) are right for every block size, also where the last warp is not full. All threads of the block must call them
+together, as for `sync_threads()`, and none may have returned before. Where numbers of a fragment lie (`FRAGMENTS`) each lane asks for itself. What is not
+here: reductions over a warp (`kdsl.lang.intrinsics`).
 """
 
-from kdsl.collectives.block import block_max, block_min, block_prefix_sum, block_sum
+from collections.abc import Callable
+from typing import Any, Final
 
-__all__ = ["block_max", "block_min", "block_prefix_sum", "block_sum"]
+from kdsl.collectives.block import block_max, block_min, block_prefix_sum, block_sum
+from kdsl.collectives.fragments import mma_a_column, mma_a_row, mma_b_column, mma_b_row, mma_column, mma_row
+
+BLOCK: Final[dict[str, Callable[..., Any]]] = {
+    "block_sum": block_sum,
+    "block_max": block_max,
+    "block_min": block_min,
+    "block_prefix_sum": block_prefix_sum,
+}
+FRAGMENTS: Final[dict[str, Callable[..., Any]]] = {
+    "mma_row": mma_row,
+    "mma_column": mma_column,
+    "mma_a_row": mma_a_row,
+    "mma_a_column": mma_a_column,
+    "mma_b_row": mma_b_row,
+    "mma_b_column": mma_b_column,
+}
+
+__all__ = [
+    "BLOCK",
+    "FRAGMENTS",
+    "block_max",
+    "block_min",
+    "block_prefix_sum",
+    "block_sum",
+    "mma_a_column",
+    "mma_a_row",
+    "mma_b_column",
+    "mma_b_row",
+    "mma_column",
+    "mma_row",
+]

@@ -6,6 +6,7 @@ A pass over the kernel may learn better types for names that start as literals (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from kdsl.frontend import cleanup, clusters, convergence, grid
@@ -13,6 +14,7 @@ from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.memory import settle_witnesses
+from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
@@ -68,7 +70,8 @@ def build(
 
 def _run(ctx: Context, constants: Mapping[str, Any]) -> None:
     source = ctx.frame.source
-    ctx.contract = contract_lengths(ctx.declaration.requires)
+    requires = ctx.declaration.requires
+    ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires))
     for parameter in ctx.declaration.parameters:
         place = source.names.places[parameter.name][0]
         with ctx.at(place):

@@ -198,6 +198,9 @@ def _to_unary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call
     assert isinstance(lowering, table.ToUnary)
     if lowering.integer:
         return ctx.unary(lowering.op, *_integers(ctx, row, arguments, 1, node))
+    if lowering.only:
+        _count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+        return ctx.unary(lowering.op, coerce(ctx, arguments[0], DTYPES[lowering.only], _place(node, 0), f"the argument of {row.name}()"))
     (operand,) = _floats(ctx, row, arguments, 1, node)
     return ctx.unary(lowering.op, operand)
 

@@ -167,12 +167,14 @@ def grid_extent(geometry: Geometry, dimension: int) -> int | None:
 
 @dataclass(frozen=True)
 class Lengths:
-    """What the contract says of the lengths of views."""
+    """What the contract says of the lengths of views, and of numbers."""
 
     at_least_view: Mapping[str, set[str]]
     """For each view, the views that are at most as long."""
     at_least: Mapping[str, int]
     """For each view, the least length."""
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    """For parameters, fields and extents, a power of two of which they are multiples."""
 
 
 class Context:
@@ -308,7 +310,7 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "atomic", "assert", "mask"], name: str, memory: nodes.Memory | None) -> int:
+    def new_site(self, kind: Literal["load", "store", "atomic", "copy", "assert", "mask"], name: str, memory: nodes.Memory | None) -> int:
         """Number of a check at the present place; the trips of an unrolled loop share theirs."""
         extents = memory.shape if isinstance(memory, nodes.Array) else None
         rank = memory.rank if isinstance(memory, nodes.View) else 1

@@ -1,13 +1,14 @@
 """The convergence rules: who must reach a barrier, or an exchange between lanes, together.
 
 All threads of the block that have not returned must reach a barrier, and all such lanes of the warp an exchange. Control flow around them that depends
-on the thread (for an exchange: on the lane) is an error that shows both places.
+on the thread (for an exchange: on the lane) is an error that shows both places; so is a lane that may be missing from an operation of a whole warp.
 """
 
 from __future__ import annotations
 
 from kdsl.frontend.errors import KernelError
 from kdsl.ir import nodes
+from kdsl.ir.absence import with_absent_lanes
 from kdsl.ir.uniformity import Level, Uniformity
 from kdsl.lang.intrinsics import INTRINSICS
 
@@ -17,6 +18,8 @@ def check(kernel: nodes.Kernel) -> None:
     needed = [op for op in nodes.walk(kernel.body) if _together(op) != "none"]
     if not needed:
         return
+    for op, left in with_absent_lanes(kernel, _of_whole_warps).items():
+        raise _absent(kernel, op, left)
     uniformity = Uniformity(kernel)
     for op in needed:
         barrier = _together(op) == "block"
@@ -32,6 +35,27 @@ def _together(op: nodes.Op) -> str:
     if isinstance(op, nodes.Exchange) and op.mask is not None:
         return "none"  # the mask says who takes part
     return INTRINSICS[op.name].convergence if isinstance(op, nodes.Exchange | nodes.Instruction) else "none"
+
+
+def _of_whole_warps(op: nodes.Op) -> bool:
+    return isinstance(op, nodes.Instruction) and INTRINSICS[op.name].whole_warps
+
+
+def _absent(kernel: nodes.Kernel, op: nodes.Op, left: nodes.Op | None) -> KernelError:
+    """The error for an operation of a whole warp at which lanes may be missing."""
+    assert isinstance(op, nodes.Instruction)
+    if left is None:
+        return KernelError(
+            f"{op.name}() is done by whole warps, and the last warp of a block of {kernel.threads} threads is not whole",
+            op.location,
+            f"make the block a multiple of {nodes.WARP_SIZE} threads",
+        )
+    return KernelError(
+        f"{op.name}() is done by whole warps, of which lanes may have returned",
+        op.location,
+        "let lanes without work go on with zeros, and leave out what they would write",
+        [("by this return", left.location)],
+    )
 
 
 def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> KernelError:

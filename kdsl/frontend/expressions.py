@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
 
-from kdsl.frontend import calls, memory, operators
+from kdsl.frontend import calls, memory, operators, slices
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
@@ -274,6 +274,8 @@ def _choice_of_tuples(
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:
     base = evaluate(ctx, node.value)
+    if slices.is_slice(node):
+        return slices.load(ctx, base, node)
     return memory.load(ctx, base, evaluate(ctx, node.slice), node)
 
 

@@ -41,6 +41,8 @@ def unary(op: str, type: DType, a: Number) -> Number | None:
             return -number
         case "abs":
             return abs(number)
+        case "tf32":
+            return _tf32(number)
         case "sqrt" if number >= 0:
             return round_float(type, math.sqrt(number))  # the root in double, rounded again, is correct for f32 (Figueroa 1995) and less
         case "floor" | "ceil" | "trunc" | "rint":
@@ -49,6 +51,15 @@ def unary(op: str, type: DType, a: Number) -> Number | None:
             return math.copysign(float(_INTEGRAL[op](number)), number)
         case _:
             return None
+
+
+def _tf32(value: float) -> float:
+    """An f32 rounded to 11 bits of precision, ties away from 0."""
+    if value == 0 or math.isinf(value):
+        return value
+    unit = max(math.frexp(value)[1] - 11, -136)  # the last bit of a subnormal tf32 is 2 ** -136
+    rounded = math.ldexp(math.floor(math.ldexp(abs(value), -unit) + 0.5), unit)
+    return math.copysign(rounded if rounded < 2.0**128 else math.inf, value)
 
 
 def binary(op: str, type: DType, a: Number, b: Number) -> Number | None:

@@ -12,6 +12,7 @@ from typing import Final
 from kdsl.frontend.context import Context, Fact, Loop
 from kdsl.frontend.conversions import index
 from kdsl.frontend.expressions import condition, evaluate
+from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import Builtin, Literal, Value, describe, known_number
 from kdsl.frontend.variables import assign, variables_of
@@ -121,7 +122,8 @@ def _range_loop(ctx: Context, node: ast.For, target: ast.Name, call: ast.Call) -
     )
     location = ctx.locate(call)
     known = ranges.counter(I64, ranges.of(start), ranges.of(stop), ranges.of(step))
-    counter = nodes.Counter(location=ctx.locate(target), type=I64, range=known, hint=target.id)
+    multiple = min(multiple_of(ctx, start), multiple_of(ctx, step))
+    counter = nodes.Counter(location=ctx.locate(target), type=I64, range=known, hint=target.id, multiple=multiple)
     before = frame.assigned
     mark = len(ctx.set_log)
     _forget_assigned(ctx, node)

@@ -224,6 +224,14 @@ def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.S
     return places, _view_checked(ctx, base, places)
 
 
+def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
+    """The place from which several elements of a view are read at once, through no witness; whoever asks sees to the checks."""
+    places = _view_indices(ctx, base.view, subscript, node)
+    ctx.accesses.setdefault(base.view, []).append((None, ctx.locate(node)))
+    base.view.read = True
+    return places
+
+
 def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The same for an element of a shared array."""
     places = _array_indices(ctx, base, subscript, node)

@@ -94,6 +94,28 @@ def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension:
     return False
 
 
+def run_inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, count: int, dimension: int = 0) -> bool:
+    """Whether `count` indices from `index` on certainly are ones of a dimension of the view: a guard such as `i + 8 <= len(y)` says so for 8."""
+    if count == 1:
+        return inside_view(ctx, view, index, dimension)
+    extent = _extent(view.name, dimension)
+    low, high = bounds(ctx, index)
+    if low < 0:
+        return False
+    if high + count <= ctx.contract.at_least.get(extent, 0):
+        return True
+    for fact in ctx.facts:
+        if not isinstance(fact.right, nodes.Length) or not isinstance(fact.left, nodes.Binary) or fact.left.op != "add":
+            continue
+        bound = _extent(fact.right.view.name, fact.right.dimension)
+        if bound != extent and bound not in ctx.contract.at_least_view.get(extent, ()):
+            continue
+        for start, ahead in ((fact.left.left, fact.left.right), (fact.left.right, fact.left.left)):
+            if start is index and ranges.of(ahead)[0] + (fact.kind == "lt") >= count:
+                return True
+    return False
+
+
 def _extent(view: str, dimension: int) -> str:
     """How an extent of a view is called in `Lengths`."""
     return view if dimension == 0 else f"{view}.shape[{dimension}]"

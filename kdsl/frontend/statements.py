@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import expand, loops, memory, operators
+from kdsl.frontend import expand, loops, memory, operators, slices
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import items_of, scalar
 from kdsl.frontend.expressions import condition, evaluate, sum_of
@@ -108,7 +108,10 @@ def _assign_target(ctx: Context, target: ast.expr, value: Value, value_node: ast
             _assign_target(ctx, part, item, place)
     elif isinstance(target, ast.Subscript):
         base = evaluate(ctx, target.value)
-        memory.store(ctx, base, evaluate(ctx, target.slice), value, target, value_node)
+        if slices.is_slice(target):
+            slices.store(ctx, base, value, target, value_node)
+        else:
+            memory.store(ctx, base, evaluate(ctx, target.slice), value, target, value_node)
     elif isinstance(target, ast.Attribute):
         raise ctx.error("a field cannot be assigned", target, "structs are read only; use a name of its own")
     else:
@@ -122,6 +125,8 @@ def _augmented(ctx: Context, node: ast.AugAssign) -> None:
         old = read(ctx, target)
         new = _combine(ctx, symbol, old, target, node)
         assign(ctx, target.id, new, target, node)
+    elif isinstance(target, ast.Subscript) and slices.is_slice(target):
+        raise ctx.error("a slice cannot be changed in place", target, "assign a tuple to it")
     elif isinstance(target, ast.Subscript):
         base, subscript = evaluate(ctx, target.value), evaluate(ctx, target.slice)
         with ctx.at(target):

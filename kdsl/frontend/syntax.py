@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 _SUPPORTED: Final = (
     ast.If, ast.While, ast.For, ast.Break, ast.Continue, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Pass,
-    ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript, ast.Name, ast.Tuple, ast.IfExp,
-    ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+    ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.Tuple,
+    ast.IfExp, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 
 _REFUSED: Final[dict[str, tuple[str, str]]] = {
@@ -47,7 +47,6 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "Yield": ("`yield`", "write to an array instead"),
     "YieldFrom": ("`yield from`", "write to an array instead"),
     "Starred": ("`*` unpacking", "write the values one by one"),
-    "Slice": ("a slice", "index single elements; pass a slice of the array to the launch instead"),
     "TypeAlias": ("a type alias", "define it outside"),
     "MatMult": ("`@`", "write the product as a loop"),
 }

@@ -15,7 +15,8 @@ def check(kernel: nodes.Kernel, target: str) -> None:
     """Raise KernelError at the first operation that has no meaning on the target: `cpu`, or anything else for a GPU."""
     side = "cpu" if target == "cpu" else "gpu"
     for op in nodes.walk(kernel.body):
-        for name in rows_of(op):
+        for row in rows_of(op):
+            name = row.partition(":")[0]
             if side not in INTRINSICS[name].targets:
                 only, other = ("GPU", "CPU") if side == "cpu" else ("CPU", "GPU")
                 raise KernelError(

@@ -37,6 +37,8 @@ class Instruction(Op):
     """What is known when the kernel is compiled: shapes, modes, types."""
     results: tuple[DType, ...] = ()
     """Types of what it yields."""
+    variant: str = ""
+    """The form of it among the row's `variants`, if it has some."""
 
 
 @dataclass(eq=False, kw_only=True)

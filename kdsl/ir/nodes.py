@@ -73,7 +73,20 @@ class Special(ValueOp):
 
 
 UnaryName: TypeAlias = Literal[
-    "neg", "invert", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint", "popcount", "leading_zeros", "trailing_zeros", "reverse_bits"
+    "neg",
+    "invert",
+    "not",
+    "abs",
+    "sqrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "tf32",
+    "popcount",
+    "leading_zeros",
+    "trailing_zeros",
+    "reverse_bits",
 ]
 UNARY: Final[dict[str, str]] = {
     "neg": "integers wrap; a float's sign flips",
@@ -85,6 +98,7 @@ UNARY: Final[dict[str, str]] = {
     "ceil": "floats, to an integral float",
     "trunc": "floats, to an integral float",
     "rint": "floats, to an integral float, ties to even",
+    "tf32": "f32, to 10 bits behind the binary point, ties away from 0",
     "popcount": "integers, the number of bits that are 1",
     "leading_zeros": "integers, the number of 0 bits above the highest 1; the width for 0",
     "trailing_zeros": "integers, the number of 0 bits below the lowest 1; the width for 0",
@@ -317,6 +331,8 @@ class Assertion(Op):
 
     condition: ValueOp
     site: int
+    about: tuple[ValueOp, ValueOp, ValueOp] | None = None
+    """What is recorded: dimension, index and extent (i64); without it three zeros."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -354,6 +370,9 @@ class While(Op):
 @dataclass(eq=False, kw_only=True)
 class Counter(ValueOp):
     """The i64 loop value of the `ForRange` that defines it, constant within one trip."""
+
+    multiple: int = 1
+    """A power of two of which it is known to be a multiple."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -418,7 +437,7 @@ Format: TypeAlias = "str | tuple[DType, str]"
 class Site:
     """A check that can fail at run time: what the recorded failure means."""
 
-    kind: Literal["load", "store", "atomic", "assert", "divide", "shift", "mask", "agree", "print"]
+    kind: Literal["load", "store", "atomic", "copy", "assert", "divide", "shift", "mask", "agree", "print"]
     """What was left out, that an assertion failed, or what a checked build found: a division by zero, a shift by too much, a lane that is not in its own mask,
     threads that differ in control. `print` is no check but a line of output."""
     name: str
@@ -508,7 +527,9 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.value,)
         case Store():
             return (*op.indices, op.value, *_rank(op.remote))
-        case Assertion() | If() | While():
+        case Assertion():
+            return (op.condition, *(op.about or ()))
+        case If() | While():
             return (op.condition,)
         case ForRange():
             return (op.start, op.stop, op.step)

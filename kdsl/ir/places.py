@@ -67,6 +67,12 @@ class View:
     """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
     rank: int = 1
     """Number of dimensions, 1 to 4. One of rank 1 is contiguous."""
+    alignment: int = 0
+    """Bytes, a power of two, to which the first element is aligned, as the launch checks; of several dimensions every row, whose elements then lie side by
+    side. At least the size of an element, which 0 stands for when it is made."""
+
+    def __post_init__(self) -> None:
+        self.alignment = max(self.alignment, self.type.itemsize)
 
     @property
     def annotation(self) -> str:

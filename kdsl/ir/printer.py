@@ -88,7 +88,8 @@ class _Printer:
             case nodes.Sleep():
                 self.line(indent, f"sleep {use(op.nanoseconds)}", op)
             case nodes.Assertion():
-                self.line(indent, f"assert {use(op.condition)} site {op.site}", op)
+                about = f" about {', '.join(map(use, op.about))}" if op.about is not None else ""
+                self.line(indent, f"assert {use(op.condition)} site {op.site}{about}", op)
             case nodes.If():
                 self.line(indent, f"if {use(op.condition)}:", op)
                 self.nested(op.then, indent)
@@ -155,7 +156,8 @@ class _Printer:
 
 def _view(view: nodes.View) -> str:
     access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
-    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
+    aligned = f" aligned to {view.alignment}" if view.alignment > view.type.itemsize else ""
+    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}"
 
 
 def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:

@@ -7,12 +7,13 @@ from kdsl.lang.intrinsics import INTRINSICS
 
 
 def rows_of(op: nodes.Op) -> tuple[str, ...]:
-    """The names of the rows."""
+    """The names of the rows, with `:variant` behind a form of one that has floors of its own."""
     found: tuple[str, ...] = ()
     if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction) or (
         isinstance(op, nodes.Special) and op.name in INTRINSICS
     ):
-        found = (op.name,)
+        variant = op.variant if isinstance(op, nodes.Instruction) else ""
+        found = (f"{op.name}:{variant}" if variant else op.name,)
     if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.remote is not None:
         found += ("remote",)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
-from kdsl.lang.types import BOOL, I64, U32, DType
+from kdsl.lang.types import BOOL, F32, I64, U32, DType
 
 
 class VerificationError(AssertionError):
@@ -148,6 +148,7 @@ class _Verifier:
                 self.require(op.type is I64, "a clock is an i64", op)
             case nodes.Instruction():
                 self.row(op, ToInstruction)
+                self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
                     self.place(element.memory, element.indices, op)
             case nodes.Result():
@@ -161,6 +162,7 @@ class _Verifier:
             case nodes.Assertion():
                 self.require(op.condition.type is BOOL, "a condition is a bool", op)
                 self.require(0 <= op.site < len(self.kernel.sites), "a site exists", op)
+                self.require(all(value.type is I64 for value in op.about or ()), "what is recorded is an i64", op)
             case nodes.If():
                 self.require(op.condition.type is BOOL, "a condition is a bool", op)
             case nodes.ForRange():
@@ -233,7 +235,7 @@ class _Verifier:
 
 def _unary_fits(op: nodes.Unary) -> bool:
     of = op.type
-    return {"neg": not of.is_bool, "abs": not of.is_bool, "invert": of.is_integer, "not": of.is_bool}.get(
+    return {"neg": not of.is_bool, "abs": not of.is_bool, "invert": of.is_integer, "not": of.is_bool, "tf32": of is F32}.get(
         op.op, of.is_integer if op.op in ("popcount", "leading_zeros", "trailing_zeros", "reverse_bits") else of.is_float
     )
 

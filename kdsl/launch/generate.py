@@ -351,6 +351,7 @@ def _render(description: _Description) -> str:
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),
         arguments=f"{{{', '.join(f'{quoted(p.name)}: {p.name}' for p in declaration.parameters)}}}",
+        by_name=f"{{{', '.join(f'{quoted(view.name)}: {view.name}' for view in description.views)}}}",
         call=_call,
     )
     return body.replace("<imports>", "\n".join(_imports(description, body)), 1)

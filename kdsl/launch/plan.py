@@ -40,6 +40,8 @@ class Plan:
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
         self._cooperative = attributes.cooperative
         self._free = _Free()
+        self.aligned = {name: view.alignment for name, view in self._views.items() if view.alignment > view.type.itemsize}
+        """Array parameters of which the kernel moves several elements at once, with the bytes to which they must be aligned."""
 
     def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
         """Pack `values`, one per slot before the hidden ones, and launch `grid`, which has at least one block."""
@@ -113,6 +115,18 @@ class Plan:
         if first.written:
             refuse.overlap(self._kernel, a, a_array, b, b_array, why)
         refuse.overlap(self._kernel, b, b_array, a, a_array, why)
+
+    def check_alignment(self, arrays: dict[str, Array]) -> None:
+        """Raise LaunchError for an array that is less aligned than the kernel needs, in its first element or, of several dimensions, in another row."""
+        for name, alignment in self.aligned.items():
+            array = arrays[name]
+            if not array.size:
+                continue
+            item = array.dtype.itemsize
+            rows = [step for extent, step in zip(array.shape[:-1], array.strides[:-1], strict=True) if extent > 1]
+            apart = array.shape[-1] > 1 and array.strides[-1] != 1
+            if apart or array.address % alignment or any(step * item % alignment for step in rows):
+                refuse.alignment(self._kernel, name, array, alignment)
 
     def _unpackable(self, values: tuple[Any, ...]) -> None:
         """Name the value that does not fit its slot."""

@@ -158,6 +158,23 @@ def overlap(kernel: str, written: str, written_array: Array, other: str, other_a
     )
 
 
+def alignment(kernel: str, parameter: str, got: Array, bytes_: int) -> Never:
+    """An array whose rows begin where the kernel cannot move several elements at once."""
+    start = f"{kernel}: the kernel moves {bytes_} bytes of {parameter} at once"
+    copy = f"pass a copy: device.array({parameter}.numpy())"
+    if got.shape[-1] > 1 and got.strides[-1] != 1:
+        raise LaunchError(f"{start}, so the elements of a row lie side by side; the argument has a stride of {got.strides[-1]}; {copy}")
+    if got.address % bytes_:
+        raise LaunchError(
+            f"{start}, so its first element lies at a multiple of {bytes_} bytes; that of the argument lies {got.address % bytes_} behind one; {copy}"
+        )
+    count = bytes_ // got.dtype.itemsize
+    raise LaunchError(
+        f"{start}, so each row begins at a multiple of {bytes_} bytes; the strides of the argument, {got.strides}, are no multiples of {count} elements; "
+        f"copy it to an array whose rows have a multiple of {count} elements, and pass a slice of that"
+    )
+
+
 def unpackable(kernel: str, parameter: str, of: DType, value: Any, error: Exception) -> Never:
     """A value that does not fit its slot; structs check theirs when they are made, so this one was tampered with."""
     raise ArgumentError(f"{kernel}: {parameter} is of type {of}, which cannot hold {described(value)}: {error}")

@@ -87,6 +87,7 @@ _LEFT_OUT: Final = {
     "load": ("read", "The read gave 0 instead"),
     "store": ("write", "The write was left out"),
     "atomic": ("atomic operation", "It was left out and gave 0"),
+    "copy": ("copy", "It was left out"),
 }
 
 

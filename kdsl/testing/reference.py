@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from kdsl import collectives
 from kdsl.lang.intrinsics import (
@@ -97,11 +98,12 @@ def intrinsics_page() -> str:
     rest = list(INTRINSICS.values())
     parts = [_INTRODUCTION]
     topics = {row.topic: (lambda r, topic=row.topic: r.topic == topic) for row in rest if row.topic}
-    for title, belongs in (*topics.items(), *_GROUPS):
-        rows = [row for row in rest if belongs(row)]
+    for title, belongs in (*_GROUPS, *topics.items()):
+        rows = [row for row in rest if row.topic in ("", title) and belongs(row)]
         rest = [row for row in rest if row not in rows]
         parts.append(f"## {title}\n{_note(title)}{_table(title, rows)}")
-    parts.append(f"## Block\n{_note('Block')}{_block_functions()}")
+    parts.append(f"## Block\n{_note('Block')}{_functions(collectives.BLOCK, '(value: T) -> T')}")
+    parts.append(f"## Fragments\n{_note('Fragments')}{_functions(collectives.FRAGMENTS)}")
     return "\n".join(parts)
 
 
@@ -129,10 +131,12 @@ def _remarks(row: Intrinsic) -> str:
     return ", ".join(remarks)
 
 
-def _block_functions() -> str:
+def _functions(functions: Mapping[str, Callable[..., Any]], signature: str = "") -> str:
+    """A table of functions that are written in the language."""
     lines = ["| | meaning |", "|---|---|"]
-    for name in collectives.__all__:
-        lines.append(f"| `{name}(value: T) -> T` | {_cell(' '.join((getattr(collectives, name).__doc__ or '').split()))} |")
+    for name, of in functions.items():
+        named = signature or f"({', '.join(inspect.signature(of).parameters)}) -> i64"
+        lines.append(f"| `{name}{named}` | {_cell(' '.join((of.__doc__ or '').split()))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -192,9 +192,15 @@ class Checks:
             failing = e.masks.without(e.mask, e.lanes.vector(condition))
             e.builder.cbranch(e.masks.any(failing), bad, after).set_weights([1, 1 << 16])
         e.builder.position_at_end(bad)
-        e.failures.call(op.site, e.masks.first(failing), ir.Constant(I32, 0), e.i64(0), e.i64(0))
+        lane = e.masks.first(failing)
+        dimension, index, extent = (self._of_lane(e.value(value), lane) for value in op.about) if op.about else (e.i64(0),) * 3
+        e.failures.call(op.site, lane, e.builder.trunc(dimension, I32), index, extent)
         e.builder.branch(after)
         e.builder.position_at_end(after)
+
+    def _of_lane(self, value: Lanes, lane: Any) -> Any:
+        """The value of one lane."""
+        return value.scalar if isinstance(value, Uniform) else self.e.builder.extract_element(self.e.lanes.vector(value), lane)
 
     def if_any(self, mask: Mask, action: Callable[[], Any], otherwise: Any) -> Any:
         """Run an action if the mask has lanes; its result, else `otherwise`."""

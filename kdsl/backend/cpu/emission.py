@@ -16,7 +16,7 @@ from llvmlite import ir
 from kdsl.backend.cpu import atomics, instructions, printing
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
-from kdsl.backend.cpu.lanes import I64, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.lanes import I64, POINTER, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
 from kdsl.backend.cpu.masks import Mask, Masks
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
@@ -80,6 +80,8 @@ class Emission:
         """Frame of the home of each variable."""
         self.variables: dict[nodes.Variable, Any] = {}
         """Stack slots of variables."""
+        self.buffers: dict[object, Any] = {}
+        """Stack slots for what goes through memory within one operation, by what they are for."""
 
     # ------------------------------------------------------------------------------------------------------------------ basics
 
@@ -87,6 +89,13 @@ class Emission:
         """A slot in the frame of the function."""
         with self.builder.goto_entry_block():
             return self.builder.alloca(kind, name=name)
+
+    def buffer(self, kind: ir.Type, use: object) -> Any:
+        """A slot that all operations of one kind share."""
+        if use not in self.buffers:
+            self.buffers[use] = self.allocate(kind, "buffer")
+            self.buffers[use].type = POINTER  # llvmlite would hold on to the type of what it points to
+        return self.buffers[use]
 
     def append(self, name: str) -> ir.Block:
         """A new LLVM block."""

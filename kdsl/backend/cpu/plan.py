@@ -265,7 +265,7 @@ class _Fission:
                 items.append(op)
             else:
                 run.append(op)
-                written.update(o.memory for o in _walk_all([op]) if isinstance(o, nodes.Store))
+                written.update(memory for o in _walk_all([op]) for memory in _written(o))
                 if op in plan.exports or any(isinstance(o, nodes.Return) for o in _walk_all([op])):
                     flush()
         flush()
@@ -349,6 +349,13 @@ def _walk_all(ops: Iterable[nodes.Op]) -> Iterator[nodes.Op]:
         yield op
         for child in nodes.children(op):
             yield from nodes.walk(child)
+
+
+def _written(op: nodes.Op) -> Iterable[nodes.Memory]:
+    """The arrays that an operation may write."""
+    if isinstance(op, nodes.Store):
+        return (op.memory,)
+    return [element.memory for element in op.elements] if isinstance(op, nodes.Instruction) else ()
 
 
 def _flat_cost(op: nodes.If) -> int:

@@ -107,6 +107,8 @@ class Arithmetic:
                 return self._intrinsic("roundeven", x)
             case "sqrt" | "floor" | "ceil" | "trunc":
                 return self._intrinsic(op, x)
+            case "tf32":
+                return narrow.tf32(b, x)
             case "popcount" | "leading_zeros" | "trailing_zeros" | "reverse_bits":
                 return bits.unary(b, op, of, x)
 

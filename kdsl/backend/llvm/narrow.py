@@ -26,6 +26,8 @@ _I64 = ir.IntType(64)
 _F32 = ir.FloatType()
 _F64 = ir.DoubleType()
 _UPPER_HALF = 16
+_TF32_CUT = 13
+"""Bits of an f32 that tf32 does not have."""
 _QUIET = 0x40
 """The bit of a bf16 that makes a NaN quiet."""
 
@@ -69,6 +71,15 @@ def rounded(b: ir.IRBuilder, of: DType, x: Any) -> Any:
     nearest = b.lshr(b.add(bits, half_less_one), place)
     nan = b.or_(upper, number(bits.type, _QUIET))
     return b.trunc(b.select(b.fcmp_unordered("uno", x, x), nan, nearest), shaped(_I16, x))
+
+
+def tf32(b: ir.IRBuilder, x: Any) -> Any:
+    """An f32 rounded to tf32, ties away from 0, in the bits of an f32: a carry from the bits that go may reach the exponent, which then is the next one."""
+    bits = b.bitcast(x, shaped(_I32, x))
+    kept = number(bits.type, -1 << _TF32_CUT)
+    nearest = b.and_(b.add(bits, number(bits.type, 1 << (_TF32_CUT - 1))), kept)
+    nan = b.and_(b.or_(bits, number(bits.type, 1 << 22)), kept)
+    return b.bitcast(b.select(b.fcmp_unordered("uno", x, x), nan, nearest), x.type)
 
 
 def _odd(b: ir.IRBuilder, nearest: Any, is_inexact: Any, is_further: Any) -> Any:

@@ -37,6 +37,11 @@ class PtxArithmetic(Arithmetic):
         if of.is_integer and of.bits < 32 and op in ("neg", "abs"):
             wide = I32 if of.is_signed else U32
             return self._cut(of, super().unary(op, wide, self._widened(of, x)))
+        if op == "tf32":
+            b, kinds = self.builder, ir.FunctionType(_I32, [ir.FloatType()])
+            nearest = b.bitcast(b.asm(kinds, "cvt.rna.tf32.f32 $0, $1;", "=r,f", [x], False), ir.FloatType())
+            # The H200 cuts a NaN, too, and one of which only low bits are set becomes an infinity
+            return b.select(b.fcmp_unordered("uno", x, x), ir.Constant(x.type, float("nan")), nearest)
         return super().unary(op, of, x)
 
     def binary(self, op: nodes.Binary, x: Any, y: Any) -> Any:

@@ -88,7 +88,7 @@ class Entry:
     def _describe(self, slot: Slot, argument: Any) -> None:
         if slot.kind == "address":
             assert isinstance(slot.parameter, nodes.View)
-            argument.attributes.align = slot.parameter.type.itemsize
+            argument.attributes.align = slot.parameter.alignment
             promise = self.promises[slot.parameter]
             if promise.alone:
                 argument.add_attribute("noalias")

@@ -14,7 +14,6 @@ from llvmlite import ir
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
-from kdsl.ir.uniformity import Level, Uniformity
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
 from kdsl.lang.types import DType
 
@@ -167,24 +166,3 @@ class Exchanges:
             return call_intrinsic(b, f"llvm.nvvm.match.any.sync.{kind}", _I32, mask, value)
         pair = ir.LiteralStructType([_I32, _I1])
         return b.extract_value(call_intrinsic(b, f"llvm.nvvm.match.all.sync.{kind}p", pair, mask, value), 1)
-
-
-def with_absent_lanes(kernel: nodes.Kernel) -> frozenset[nodes.Op]:
-    """The exchanges in which lanes of a warp may be absent: never there (the block is no multiple of 32), returned before on their own, or not in the mask."""
-    ops = list(nodes.walk(kernel.body))
-    exchanges = [(number, op) for number, op in enumerate(ops) if isinstance(op, nodes.Exchange)]
-    named = frozenset(op for _, op in exchanges if op.mask is not None)
-    if not exchanges or kernel.threads % nodes.WARP_SIZE:
-        return frozenset(op for _, op in exchanges)
-    uniformity = Uniformity(kernel)
-    alone = [
-        (number, _loops(uniformity, op))
-        for number, op in enumerate(ops)
-        if isinstance(op, nodes.Return) and uniformity.divergence(op, Level.GROUP) is not None
-    ]
-    # A return further down comes before the exchange as well if a loop leads back from it
-    return named | frozenset(op for number, op in exchanges if any(at < number or loops & _loops(uniformity, op) for at, loops in alone))
-
-
-def _loops(uniformity: Uniformity, op: nodes.Op) -> frozenset[nodes.Op]:
-    return frozenset(c for c in uniformity.path(op) if isinstance(c, nodes.While | nodes.ForRange))

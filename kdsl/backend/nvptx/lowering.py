@@ -17,12 +17,13 @@ from kdsl.backend.llvm.module import intrinsic, value_type
 from kdsl.backend.nvptx import agreement, atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
-from kdsl.backend.nvptx.exchange import Exchanges, with_absent_lanes
+from kdsl.backend.nvptx.exchange import Exchanges
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.memory import Memory
 from kdsl.backend.nvptx.places import Places, block_indices, cluster_rank, linear_block
 from kdsl.ir import nodes
+from kdsl.ir.absence import with_absent_lanes
 
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
@@ -57,7 +58,7 @@ class Lowering:
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
         self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures, capability)
-        self._absent = with_absent_lanes(kernel)
+        self._absent = with_absent_lanes(kernel, lambda op: isinstance(op, nodes.Exchange))
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None
         self._once: dict[object, Any] = {}
@@ -94,7 +95,7 @@ class Lowering:
             case nodes.Store():
                 self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value), self._rank(op.remote))
             case nodes.Assertion():
-                self._memory.assertion(self._use(op.condition), op.site)
+                self._memory.assertion(self._use(op.condition), op.site, [self._use(value) for value in op.about or ()])
             case nodes.Barrier():
                 name = "llvm.nvvm.barrier.cta.sync.aligned.all"
                 b.call(intrinsic(b.module, name, ir.VoidType(), [_I32], convergent=True), [_I32(0)])

@@ -6,6 +6,7 @@ A failed check goes to a cold block that records it and comes back: there is no 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Final
 
 from llvmlite import ir
@@ -115,13 +116,14 @@ class Memory:
         result.add_incoming(ir.Constant(old.type, 0), bad)
         return result
 
-    def assertion(self, condition: Any, site: int) -> None:
-        """Record a failure unless the condition holds."""
+    def assertion(self, condition: Any, site: int, about: Sequence[Any] = ()) -> None:
+        """Record a failure, and dimension, index and extent if they are given, unless the condition holds."""
         b = self._builder
         held, failed = b.append_basic_block("held"), b.append_basic_block("failed")
         b.cbranch(condition, held, failed).set_weights(_HELD[::-1])
         b.position_at_end(failed)
-        self._failures.record(b, self._entry, site, _I32(0), _I64(0), _I64(0))
+        dimension, index, extent = about or (_I64(0),) * 3
+        self._failures.record(b, self._entry, site, b.trunc(dimension, _I32), index, extent)
         b.branch(held)
         b.position_at_end(held)
 

@@ -7,7 +7,7 @@ on an impossible pair of the two; nothing but the pairs of this table reaches it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from kdsl.ir.nodes import Location
@@ -69,12 +69,13 @@ def find(name: str) -> Target:
 
 
 def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Version:
-    """The least PTX version for a kernel that uses these intrinsics (by their names in the language, or as they are).
+    """The least PTX version for a kernel that uses these intrinsics: by their names in the language, with `:variant` behind a form that has floors of its own,
+    or as they are.
 
     Raises TargetError, which names the intrinsic and its floor, if the target lies below it.
     """
     needed = target.least_ptx
-    for row in (INTRINSICS[name] if isinstance(name, str) else name for name in intrinsics):
+    for row in map(_row, intrinsics):
         if row.least_capability > target.capability:
             raise TargetError(_too_old(row, f"it needs compute capability {_capability(row.least_capability)}", target))
         if row.only and target.name not in row.only:
@@ -85,6 +86,18 @@ def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Versio
             )
         needed = max(needed, row.least_ptx)
     return needed
+
+
+def _row(name: str | Intrinsic) -> Intrinsic:
+    """The row of an intrinsic, or what it is for a variant of it."""
+    if isinstance(name, Intrinsic):
+        return name
+    name, _, variant = name.partition(":")
+    row = INTRINSICS[name]
+    if not variant:
+        return row
+    least_ptx, least_capability = row.variants[variant]
+    return replace(row, name=f"{name}() {variant}", least_ptx=least_ptx, least_capability=least_capability)
 
 
 def features(version: Version) -> str:

@@ -25,10 +25,17 @@ def emit(
     elements: tuple[nodes.Element, ...] = (),
     options: Mapping[str, Option] | None = None,
     results: tuple[DType, ...] = (),
+    variant: str = "",
 ) -> tuple[nodes.Result, ...]:
     """Put an instruction into the kernel; its results."""
     instruction = nodes.Instruction(
-        location=ctx.location, name=row.name, arguments=arguments, elements=elements, options=options or {}, results=results
+        location=ctx.location,
+        name=row.name,
+        arguments=arguments,
+        elements=elements,
+        options=options or {},
+        results=results,
+        variant=variant,
     )
     ctx.emit(instruction)
     made = tuple(nodes.Result(location=ctx.location, type=of, of=instruction, index=i) for i, of in enumerate(results))

@@ -27,3 +27,5 @@ from kdsl.lang.intrinsics.atomic import *
 from kdsl.lang.intrinsics.arithmetic import *
 from kdsl.lang.intrinsics.clusters import *
 from kdsl.lang.intrinsics.grid import *
+from kdsl.lang.intrinsics.copies import *
+from kdsl.lang.intrinsics.matrix import *

@@ -8,7 +8,7 @@ What is not here: mathematics, which is written in the language itself (`kdsl.ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 
@@ -27,6 +27,8 @@ class ToUnary:
     op: str
     integer: bool = False
     """Whether its operand is an integer, else a float."""
+    only: str = ""
+    """The one element type that it takes, if it is not all of them."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ class Intrinsic:
     """Who must reach it together."""
     memory: Literal["none", "reads", "writes", "reads and writes", "orders"] = "none"
     """What it does to memory that other threads see; `orders`: makes writes before it visible before what follows."""
+    whole_warps: bool = False
+    """Whether all 32 lanes must take part: none beyond the end of the block, none that has returned."""
     targets: tuple[Literal["gpu", "cpu"], ...] = ("gpu", "cpu")
     """Where it has a meaning."""
     least_ptx: tuple[int, int] = (6, 0)
@@ -169,6 +173,8 @@ class Intrinsic:
     """Least compute capability, times ten."""
     only: tuple[str, ...] = ()
     """Names of the targets that have it, where it is not every one of its least compute capability and above."""
+    variants: Mapping[str, tuple[tuple[int, int], int]] = field(default_factory=dict)
+    """For forms of it that need more than the row says: the least PTX version and compute capability, by a name for the form (`Instruction.variant`)."""
     isa: str = ""
     """Section of the PTX ISA that describes it."""
     topic: str = ""
@@ -188,9 +194,7 @@ class Intrinsic:
         for part in self.signature[1 : self.signature.index(")")].split(","):
             declared, _, default = part.partition("=")
             if declared.strip():
-                value = default.strip()
-                number = int(value, 0) if value[:1].isdigit() else value.strip('"')
-                found.append((declared.split(":")[0].strip(), number if value else None))
+                found.append((declared.split(":")[0].strip(), _default(default.strip())))
         return tuple(found)
 
     @property
@@ -203,6 +207,13 @@ class Intrinsic:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise TypeError(f"{self.name}() works only inside a function marked @kernel or @function")
+
+
+def _default(text: str) -> str | int | None:
+    """The default that a signature gives a parameter."""
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text, 0) if text[:1].isdigit() else text.strip('"') or None
 
 
 INTRINSICS: Final[dict[str, Intrinsic]] = {}

@@ -19,3 +19,8 @@ EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes
 def emit(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     """The results of an instruction."""
     return EMITTERS[op.name](emission, op)
+
+
+from kdsl.backend.cpu.instructions import copies, matrix, mma  # noqa: E402  # they use what stands above
+
+EMITTERS.update({**copies.EMITTERS, **matrix.EMITTERS, **mma.EMITTERS})

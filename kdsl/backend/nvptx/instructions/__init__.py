@@ -9,7 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import clusters, grid
+from kdsl.backend.nvptx.instructions import clusters, copies, grid, matrix
 from kdsl.ir import nodes
 
 
@@ -29,7 +29,9 @@ class Emission:
     """The entry of the kernel."""
 
 
-EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {**clusters.EMITTERS, **grid.EMITTERS}
+EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
+    **clusters.EMITTERS, **copies.EMITTERS, **grid.EMITTERS, **matrix.EMITTERS,
+}  # fmt: skip
 """Emits an instruction; yields its results. The tables of the topics, joined."""
 
 

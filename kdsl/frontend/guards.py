@@ -1,0 +1,202 @@
+"""Instructions that touch several elements: where they are surely inside and aligned, and the checks where that is not known.
+
+A failed check is recorded like that of a single access, and the instruction is left out. What is not here: the instructions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Literal
+
+from kdsl.frontend.context import Context
+from kdsl.frontend.multiples import multiple_of
+from kdsl.frontend.proofs import bounds, run_inside_view
+from kdsl.frontend.values import ArrayRef, ViewRef
+from kdsl.ir import nodes
+from kdsl.lang.types import BOOL, I64
+
+
+def memory_of(ref: ViewRef | ArrayRef) -> nodes.Memory:
+    """The array behind a name."""
+    return ref.view if isinstance(ref, ViewRef) else ref.array
+
+
+class Guard:
+    """What must hold at run time for an instruction to be done."""
+
+    def __init__(self, ctx: Context, name: str, kind: Literal["load", "store", "copy"]) -> None:
+        self.ctx = ctx
+        self.name = name
+        """The instruction, for people."""
+        self.kind = kind
+        """What is recorded as left out."""
+        self.conditions: list[nodes.ValueOp] = []
+
+    # ------------------------------------------------------------------------------------------------------------------ inside
+
+    def inside(
+        self,
+        ref: ViewRef | ArrayRef,
+        places: tuple[nodes.ValueOp, ...],
+        count: int,
+        node: ast.AST,
+        *,
+        touched: nodes.ValueOp | None = None,
+        idle: nodes.ValueOp | None = None,
+    ) -> None:
+        """`count` elements from `places` on, along the last dimension, are inside.
+
+        `touched` (i64, 0 to `count`) says how many are touched at run time, if not all; where `idle` (bool) holds, none is.
+        """
+        ctx = self.ctx
+        if isinstance(ref, ArrayRef):
+            self._refuse_outside(ref.array, places[-1], count, node)
+        if self._is_trusted(ref) or self._is_proved(ref, places, count):
+            return
+        extents = self._extents(ref)
+        spans = [*(ctx.constant(I64, 1) for _ in places[1:]), ctx.constant(I64, count) if touched is None else touched]
+        insides = [self._fits(place, span, extent) for place, span, extent in zip(places, spans, extents, strict=True)]
+        holds = insides[0]
+        for inside in insides[1:]:
+            holds = ctx.binary("and", holds, inside)
+        # the first dimension that fails is recorded, and there the last element that would be touched
+        last = len(places) - 1
+        dimension: nodes.ValueOp = ctx.constant(I64, last)
+        index, extent = self._end(places[last], spans[last]), extents[last]
+        for number in reversed(range(last)):
+            dimension = ctx.select(insides[number], dimension, ctx.constant(I64, number))
+            index = ctx.select(insides[number], index, places[number])
+            extent = ctx.select(insides[number], extent, extents[number])
+        nothing = idle
+        if touched is not None:
+            none = ctx.compare("le", touched, ctx.constant(I64, 0))
+            nothing = none if nothing is None else ctx.binary("or", nothing, none)
+        if nothing is not None:
+            holds = ctx.binary("or", nothing, holds)
+        self._require(holds, ctx.new_site(self.kind, memory_of(ref).name, memory_of(ref)), (dimension, index, extent))
+
+    def _refuse_outside(self, array: nodes.Array, place: nodes.ValueOp, count: int, node: ast.AST) -> None:
+        if isinstance(place, nodes.Constant) and int(place.value) + count > array.shape[-1]:
+            raise self.ctx.error(
+                f"{self.name}() of {count} elements from element {place.value} on leaves `{array.name}`, whose last extent is {array.shape[-1]}",
+                node, f"begin at {array.shape[-1] - count} at most" if count <= array.shape[-1] else "make the array wider",
+            )  # fmt: skip
+
+    def _is_trusted(self, ref: ViewRef | ArrayRef) -> bool:
+        return ref.unchecked and not self.ctx.checked
+
+    def _is_proved(self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...], count: int) -> bool:
+        ctx, last = self.ctx, len(places) - 1
+        if isinstance(ref, ViewRef):
+            spans = [count if d == last else 1 for d in range(len(places))]
+            return not ctx.checked and all(run_inside_view(ctx, ref.view, place, spans[d], d) for d, place in enumerate(places))
+        for d, (place, extent) in enumerate(zip(places, ref.array.shape, strict=True)):
+            low, high = bounds(ctx, place)
+            if low < 0 or high + (count if d == last else 1) > extent:
+                return False
+        return True
+
+    def _extents(self, ref: ViewRef | ArrayRef) -> list[nodes.ValueOp]:
+        if isinstance(ref, ViewRef):
+            return [self.ctx.length(ref.view, dimension) for dimension in range(ref.view.rank)]
+        return [self.ctx.constant(I64, extent) for extent in ref.array.shape]
+
+    def _fits(self, place: nodes.ValueOp, span: nodes.ValueOp, extent: nodes.ValueOp) -> nodes.ValueOp:
+        """0 <= place and place + span <= extent, where nothing wraps: spans are small and extents no more than 2 ** 47."""
+        ctx = self.ctx
+        below = ctx.compare("le", place, ctx.binary("sub", extent, span))
+        if bounds(ctx, place)[0] >= 0:
+            return below
+        return ctx.binary("and", ctx.compare("ge", place, ctx.constant(I64, 0)), below)
+
+    def _end(self, place: nodes.ValueOp, span: nodes.ValueOp) -> nodes.ValueOp:
+        """The index to report: the last one, or the first if that is negative."""
+        ctx = self.ctx
+        end = ctx.binary("add", place, ctx.binary("sub", span, ctx.constant(I64, 1)))
+        if bounds(ctx, place)[0] >= 0:
+            return end
+        return ctx.select(ctx.compare("lt", place, ctx.constant(I64, 0)), place, end)
+
+    # ----------------------------------------------------------------------------------------------------------------- aligned
+
+    def aligned(
+        self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...], size: int, node: ast.AST, *, idle: nodes.ValueOp | None = None
+    ) -> None:
+        """The element at `places` lies at a multiple of `size` bytes (a power of two), given that all rows of the array do. Where `idle` holds it need not."""
+        ctx, memory = self.ctx, memory_of(ref)
+        count = size // memory.type.itemsize
+        if count <= 1 or self._is_trusted(ref):
+            return
+        self._refuse_odd_rows(memory, size, node)
+        index = places[-1]
+        if isinstance(index, nodes.Constant) and int(index.value) % count:
+            raise ctx.error(
+                f"{self.name}() of {size} bytes begins at element {index.value} of `{memory.name}`, {int(index.value) * memory.type.itemsize} bytes "
+                f"from its start",
+                node, f"begin at a multiple of {count} elements",
+            )  # fmt: skip
+        if multiple_of(ctx, index) % count == 0:
+            return
+        rest = ctx.binary("and", index, ctx.constant(I64, count - 1))
+        holds = ctx.compare("eq", rest, ctx.constant(I64, 0))
+        if idle is not None:
+            holds = ctx.binary("or", idle, holds)
+        message = f"{self.name}() of {size} bytes begins at a multiple of {count} elements of `{memory.name}`"
+        self._require(holds, ctx.new_site("assert", message, None), None)
+
+    def _refuse_odd_rows(self, memory: nodes.Memory, size: int, node: ast.AST) -> None:
+        if not isinstance(memory, nodes.Array) or len(memory.shape) == 1:
+            return
+        row = memory.shape[-1] * memory.type.itemsize
+        if row % size:
+            raise self.ctx.error(
+                f"{self.name}() of {size} bytes on `{memory.name}`, whose rows have {row} bytes, so that not all of them begin at a multiple of {size}",
+                node, f"make its last extent a multiple of {size // memory.type.itemsize} elements",
+            )  # fmt: skip
+
+    # -------------------------------------------------------------------------------------------------------------------- doing
+
+    def _require(self, holds: nodes.ValueOp, site: int, about: tuple[nodes.ValueOp, nodes.ValueOp, nodes.ValueOp] | None) -> None:
+        self.ctx.emit(nodes.Assertion(location=self.ctx.location, condition=holds, site=site, about=about))
+        self.conditions.append(holds)
+
+    def _condition(self) -> nodes.ValueOp:
+        together = self.conditions[0]
+        for holds in self.conditions[1:]:
+            together = self.ctx.binary("and", together, holds)
+        return together
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Do something of the thread's own, if all that is required holds."""
+        if not self.conditions:
+            action()
+            return
+        self._if(self._condition(), action)
+
+    def do_by_warp(
+        self, action: Callable[[], tuple[nodes.ValueOp, ...]], results: tuple[nodes.Variable, ...] = ()
+    ) -> tuple[nodes.ValueOp, ...]:
+        """Do something that whole warps do, if all that is required holds in every lane; else its results, which have `results` for their keeping, are 0."""
+        if not self.conditions:
+            return action()
+        ctx = self.ctx
+        holds = nodes.Exchange(location=ctx.location, type=BOOL, name="warp_all", arguments=(self._condition(),))
+        ctx.emit(holds)
+        for variable in results:
+            ctx.set(variable, ctx.constant(variable.type, 0))
+
+        def keep() -> None:
+            for variable, value in zip(results, action(), strict=True):
+                ctx.set(variable, value)
+
+        self._if(holds, keep)
+        for variable in results:
+            ctx.known.pop(variable, None)
+        return tuple(ctx.get(variable) for variable in results)
+
+    def _if(self, condition: nodes.ValueOp, action: Callable[[], None]) -> None:
+        then = nodes.Block()
+        with self.ctx.nested(then):
+            action()
+        self.ctx.emit(nodes.If(location=self.ctx.location, condition=condition, then=then, orelse=nodes.Block()))
