@@ -201,6 +201,7 @@ class Context:
         self.weak: set[nodes.ValueOp] = set()
         self.weak_names: dict[Key, NameType] = {}
         self.connectives: dict[nodes.ValueOp, tuple[Literal["and", "or"], nodes.ValueOp, nodes.ValueOp]] = {}
+        self.multiples: dict[nodes.ValueOp, int] = {}
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
         self.contract = Lengths({}, {})
@@ -423,6 +424,7 @@ class Context:
         extents: dict[str, int] = {
             "thread_idx.x": x, "thread_idx.y": y, "thread_idx.z": z,
             "thread_rank": threads, "lane_index": min(threads, nodes.WARP_SIZE), "warp_index": -(-threads // nodes.WARP_SIZE),
+            "warp_group_index": -(-threads // nodes.WARP_GROUP_SIZE),
         }  # fmt: skip
         if name == "cluster_rank":
             extents[name] = self.declaration.attributes.cluster_size

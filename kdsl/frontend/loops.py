@@ -12,7 +12,7 @@ from typing import Final
 from kdsl.frontend.context import Context, Fact, Loop
 from kdsl.frontend.conversions import index
 from kdsl.frontend.expressions import condition, evaluate
-from kdsl.frontend.proofs import assume
+from kdsl.frontend.proofs import assume, common_multiple, multiple
 from kdsl.frontend.values import Builtin, Literal, Value, describe, known_number
 from kdsl.frontend.variables import assign, variables_of
 from kdsl.ir import nodes, ranges
@@ -127,6 +127,7 @@ def _range_loop(ctx: Context, node: ast.For, target: ast.Name, call: ast.Call) -
     _forget_assigned(ctx, node)
     loop = Loop("run-time")
     body, orelse = nodes.Block(), nodes.Block()
+    ctx.multiples[counter] = common_multiple(multiple(ctx, start), multiple(ctx, step))
     with ctx.nested(body):
         _assume_inside(ctx, counter, start, stop, step)
         frame.loops.append(loop)

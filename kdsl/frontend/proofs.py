@@ -13,6 +13,8 @@ from typing import Final
 from kdsl.frontend.context import Context, Fact, Lengths
 from kdsl.ir import nodes, ranges
 
+_DEEPEST: Final = 4
+"""Operations through which guards are followed to the values that they speak of."""
 _NEGATED: Final[dict[str, nodes.CompareName]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
@@ -51,6 +53,11 @@ def _relation(op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> Iter
             zero = isinstance(b, nodes.Constant) and b.value == 0
             if zero and isinstance(a, nodes.Special) and a.name in ("thread_rank", "lane_index"):
                 yield Fact("first_thread" if a.name == "thread_rank" else "first_lane")
+        case "ne" if isinstance(b, nodes.Constant):  # says something where it takes the end off a range
+            if b.value == ranges.of(a)[1]:
+                yield Fact("lt", a, b)
+            if b.value == ranges.of(a)[0]:
+                yield Fact("lt", b, a)
         case _:
             return
 
@@ -63,19 +70,55 @@ def holds(ctx: Context, *kinds: str) -> bool:
     return x * y * z == 1 or any(fact.kind in kinds for fact in ctx.facts)
 
 
-def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
-    """What is known of an integer here: its range, narrowed by the guards."""
+def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.Range:
+    """What is known of an integer here: its range, narrowed by the guards, also by those of what it is computed from, up to a depth."""
     low, high = ranges.of(value)
     if isinstance(value, nodes.Cast) and value.operand.type.is_integer:
-        inner = bounds(ctx, value.operand)
+        inner = bounds(ctx, value.operand, depth)
         if value.type.minimum <= inner[0] and inner[1] <= value.type.maximum:  # the conversion changes nothing
             low, high = max(low, inner[0]), min(high, inner[1])
+    elif isinstance(value, nodes.Binary) and depth and ctx.facts:
+        narrower = ranges.binary(value.op, value.type, bounds(ctx, value.left, depth - 1), bounds(ctx, value.right, depth - 1))
+        if narrower is not None:
+            low, high = max(low, narrower[0]), min(high, narrower[1])
     for fact in ctx.facts:
         if fact.left is value and fact.right is not None:
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))
         if fact.right is value and fact.left is not None:
             low = max(low, ranges.of(fact.left)[0] + (fact.kind == "lt"))
     return low, high
+
+
+def multiple(ctx: Context, value: nodes.ValueOp) -> int:
+    """A power of two of which an integer is certainly a multiple; 0 is one of every number."""
+    match value:
+        case nodes.Constant():
+            number = int(value.value)
+            return number & -number
+        case nodes.Counter():
+            return ctx.multiples.get(value, 1)
+        case nodes.Binary(op="add" | "sub" | "min" | "max"):
+            return common_multiple(multiple(ctx, value.left), multiple(ctx, value.right))
+        case nodes.Binary(op="mul"):  # wrapping keeps powers of two
+            return min(multiple(ctx, value.left) * multiple(ctx, value.right), _LARGEST_MULTIPLE)
+        case nodes.Binary(op="shl", right=nodes.Constant(value=int(amount))) if 0 <= amount < value.type.bits:
+            return min(multiple(ctx, value.left) << amount, _LARGEST_MULTIPLE)
+        case nodes.Binary(op="mod", right=nodes.Constant()):
+            return common_multiple(multiple(ctx, value.left), multiple(ctx, value.right))
+        case nodes.Cast() if value.type.is_integer and value.operand.type.is_integer:
+            return min(multiple(ctx, value.operand), 1 << value.type.bits - 1)
+        case nodes.Select():
+            return common_multiple(multiple(ctx, value.then), multiple(ctx, value.orelse))
+        case _:
+            return 1
+
+
+_LARGEST_MULTIPLE: Final = 1 << 62
+
+
+def common_multiple(a: int, b: int) -> int:
+    """Of two powers of two (or 0, which is a multiple of all) the smaller."""
+    return min(a, b) if a and b else a or b
 
 
 def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0) -> bool:

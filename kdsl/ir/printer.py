@@ -33,7 +33,8 @@ class _Printer:
             self.lines.append(f"  {kernel.attributes}")
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
-            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}")
+            swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
+            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}{swizzle}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")
@@ -155,7 +156,8 @@ class _Printer:
 
 def _view(view: nodes.View) -> str:
     access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
-    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}"
+    box = f" box {list(view.box or ())} swizzle {view.swizzle}" if isinstance(view, nodes.TensorMap) else ""
+    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{box}"
 
 
 def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:

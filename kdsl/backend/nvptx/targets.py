@@ -6,7 +6,7 @@ on an impossible pair of the two; nothing but the pairs of this table reaches it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -74,7 +74,7 @@ def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Versio
     Raises TargetError, which names the intrinsic and its floor, if the target lies below it.
     """
     needed = target.least_ptx
-    for row in (INTRINSICS[name] if isinstance(name, str) else name for name in intrinsics):
+    for row in _rows(intrinsics):
         if row.least_capability > target.capability:
             raise TargetError(_too_old(row, f"it needs compute capability {_capability(row.least_capability)}", target))
         if row.only and target.name not in row.only:
@@ -85,6 +85,18 @@ def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Versio
             )
         needed = max(needed, row.least_ptx)
     return needed
+
+
+def specific(name: str, intrinsics: Iterable[str | Intrinsic]) -> str:
+    """The target for a kernel on a GPU of the target `name`: `sm_90a` for `sm_90` if the kernel uses what only that has."""
+    if name not in TARGETS and f"{name}a" in TARGETS:
+        return f"{name}a"
+    return f"{name}a" if any(f"{name}a" in row.only for row in _rows(intrinsics)) else name
+
+
+def _rows(intrinsics: Iterable[str | Intrinsic]) -> Iterator[Intrinsic]:
+    for row in intrinsics:
+        yield INTRINSICS[row] if isinstance(row, str) else row
 
 
 def features(version: Version) -> str:

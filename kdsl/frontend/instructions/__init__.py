@@ -7,12 +7,19 @@ from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
-from kdsl.frontend.instructions import clusters, grid
+from kdsl.frontend.instructions import barriers, bulk, clusters, grid, inline, warpgroups
 from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.values import Value
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
 
-HANDLERS: Final[dict[str, Handler]] = {**clusters.HANDLERS, **grid.HANDLERS}
+HANDLERS: Final[dict[str, Handler]] = {
+    **barriers.HANDLERS,
+    **bulk.HANDLERS,
+    **warpgroups.HANDLERS,
+    **inline.HANDLERS,
+    **clusters.HANDLERS,
+    **grid.HANDLERS,
+}
 """By the handler's name in `ToInstruction`. The tables of the topics, joined."""
 
 

@@ -157,8 +157,8 @@ class Intrinsic:
     """What it becomes."""
     doc: str
     """One line."""
-    convergence: Literal["none", "warp", "block"] = "none"
-    """Who must reach it together."""
+    convergence: Literal["none", "warp", "warpgroup", "block"] = "none"
+    """Who must reach it together: nobody, the lanes of a warp, the four warps of a warpgroup, the threads of a block."""
     memory: Literal["none", "reads", "writes", "reads and writes", "orders"] = "none"
     """What it does to memory that other threads see; `orders`: makes writes before it visible before what follows."""
     targets: tuple[Literal["gpu", "cpu"], ...] = ("gpu", "cpu")
@@ -169,6 +169,8 @@ class Intrinsic:
     """Least compute capability, times ten."""
     only: tuple[str, ...] = ()
     """Names of the targets that have it, where it is not every one of its least compute capability and above."""
+    assembled: bool = False
+    """Whether a kernel that uses it is assembled when it is built, where ptxas is at hand: what goes wrong with it shows only there."""
     isa: str = ""
     """Section of the PTX ISA that describes it."""
     topic: str = ""
@@ -180,6 +182,10 @@ class Intrinsic:
     """Element type of `x` and `y` in the example; empty where the signature says it."""
     example_options: str = ""
     """Further arguments of `@kernel` in the example."""
+    example_parameters: str = ""
+    """Further parameters of the kernel in the example."""
+    example_block: int = 32
+    """Threads per block in the example."""
 
     @property
     def parameters(self) -> tuple[tuple[str, str | int | None], ...]:
@@ -188,9 +194,7 @@ class Intrinsic:
         for part in self.signature[1 : self.signature.index(")")].split(","):
             declared, _, default = part.partition("=")
             if declared.strip():
-                value = default.strip()
-                number = int(value, 0) if value[:1].isdigit() else value.strip('"')
-                found.append((declared.split(":")[0].strip(), number if value else None))
+                found.append((declared.split(":")[0].strip(), _default(default.strip())))
         return tuple(found)
 
     @property
@@ -203,6 +207,13 @@ class Intrinsic:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise TypeError(f"{self.name}() works only inside a function marked @kernel or @function")
+
+
+def _default(written: str) -> str | int | None:
+    """A default as it stands in a signature: a number, True or False, or a string."""
+    if written[:1].isdigit():
+        return int(written, 0)
+    return {"": None, "True": True, "False": False}.get(written, written.strip('"'))
 
 
 INTRINSICS: Final[dict[str, Intrinsic]] = {}

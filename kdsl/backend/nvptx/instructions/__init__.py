@@ -9,7 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import clusters, grid
+from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, grid, inline, warpgroups
 from kdsl.ir import nodes
 
 
@@ -29,7 +29,14 @@ class Emission:
     """The entry of the kernel."""
 
 
-EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {**clusters.EMITTERS, **grid.EMITTERS}
+EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
+    **barriers.EMITTERS,
+    **bulk.EMITTERS,
+    **warpgroups.EMITTERS,
+    **inline.EMITTERS,
+    **clusters.EMITTERS,
+    **grid.EMITTERS,
+}
 """Emits an instruction; yields its results. The tables of the topics, joined."""
 
 
