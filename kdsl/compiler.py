@@ -19,7 +19,7 @@ from typing import Any, overload
 import llvmlite
 
 from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
-from kdsl.backend.nvptx import TargetError, compile_ptx, entry_name
+from kdsl.backend.nvptx import TargetError, assembled, compile_ptx, entry_name, target_for
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
@@ -93,7 +93,7 @@ class Kernel:
     """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
 
     def __init__(
-        self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool, **attributes: object
+        self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool, **attributes: Any
     ) -> None:
         """Declares the kernel. Raises KernelError, ContractError or TypeError if the declaration is wrong; the body is compiled later."""
         self._source = parse(function)
@@ -171,8 +171,8 @@ class Kernel:
         element types to type variables, by name. Raises KernelError for a mistake in the kernel or what the target lacks, TargetError for an unknown
         target, LimitError for a kernel that is too large for it, TypeError for missing or unknown settings.
         """
-        chosen = device().target if target is None else target
         kernel = self.ir(**settings)
+        chosen = _target_of(kernel, device()) if target is None else target
         return CompiledKernel(kernel, chosen, _compile_cpu(kernel).bytes if chosen == "cpu" else _compile_ptx(kernel, chosen))
 
     def ptx(self, target: str = DEFAULT_TARGET, **settings: Any) -> str:
@@ -231,6 +231,7 @@ def kernel(
     cluster: int | tuple[int, ...] | None = ...,
     cooperative: bool = ...,
     programmatic: bool = ...,
+    spills: bool = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
@@ -243,19 +244,21 @@ def kernel(
     cluster: Any = None,
     cooperative: Any = False,
     programmatic: Any = False,
+    spills: bool = True,
 ) -> Any:
     """Make a function a kernel.
 
     `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of
     threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
-    arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing. `cluster` is the number of blocks of a cluster, or up to three
+    arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing; with `spills=False` a build fails if ptxas, where it is at hand,
+    has to spill registers of a GPU. `cluster` is the number of blocks of a cluster, or up to three
     extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works; `programmatic=True` lets the kernel begin before what
     its stream holds has ended, for which it waits with `wait_for_dependencies()`.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
         raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')
-    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic}
+    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic, "spills": spills}
     return lambda decorated: Kernel(decorated, grid, block, requires, contract, **attributes)
 
 
@@ -276,23 +279,46 @@ def _version_of_compiler() -> str:
     return content_key(release, llvmlite.__version__, *(path.read_bytes() for path in sources))
 
 
+def _target_of(kernel: nodes.Kernel, on: Device) -> str:
+    """What a kernel is compiled for to run on a device."""
+    return "cpu" if on.target == "cpu" else target_for(kernel, on.target)
+
+
 def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
     cache = default_cache()
     # PTX carries line numbers, so two texts that differ only in lines are two entries
     key = content_key("ptx", _version_of_compiler(), target, print_kernel(kernel, locations=True))
     found = cache.get(key)
-    if found is not None:
-        return found.decode("ascii")
-    try:
-        text = compile_ptx(kernel, target)
-    except TargetError as error:
-        if error.location is None:
-            raise
-        raise KernelError(
-            error.reason, error.location, f"compile kernel {kernel.name} for a target that has it, or write one without"
-        ) from None
-    cache.put(key, text.encode("ascii"))
+    if found is None:
+        try:
+            found = compile_ptx(kernel, target).encode("ascii")
+        except TargetError as error:
+            if error.location is None:
+                raise
+            raise KernelError(
+                error.reason, error.location, f"compile kernel {kernel.name} for a target that has it, or write one without"
+            ) from None
+        cache.put(key, found)
+    text = found.decode("ascii")
+    if assembled.is_wanted(kernel):
+        _assemble(kernel, text, target)
     return text
+
+
+def _assemble(kernel: nodes.Kernel, ptx: str, target: str) -> None:
+    """Let ptxas say whether it makes of the code what was meant, once per text; nothing without ptxas."""
+    assembler = assembled.assembler()
+    if assembler is None:
+        return
+    cache = default_cache()
+    key = content_key("assembled", _version_of_compiler(), assembler, target, str(kernel.spills), ptx)
+    if cache.get(key) is not None:
+        return
+    try:
+        report = assembled.check(kernel, ptx, target)
+    except assembled.BuildError as error:
+        raise KernelError(error.message, error.location, error.hint) from None
+    cache.put(key, f"{report.registers} registers".encode())
 
 
 def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
@@ -315,4 +341,4 @@ def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
     shared = shared_layout(kernel.arrays).launch_bytes
-    return CudaFunction(on, _compile_ptx(kernel, on.target), entry_name(kernel), shared=shared, attributes=kernel.attributes)
+    return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=shared, attributes=kernel.attributes)

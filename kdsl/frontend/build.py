@@ -18,7 +18,7 @@ from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
-from kdsl.frontend.values import Literal, Record, Value, ViewRef
+from kdsl.frontend.values import Literal, MapRef, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
 from kdsl.ir import checked as checks
 from kdsl.ir import nodes
@@ -85,6 +85,10 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
         return Literal(of.python_type(constants[name]))
     if isinstance(of, ViewAnnotation):
         element = types[of.element] if isinstance(of.element, TypeVar) else of.element
+        if of.kind == "TensorMap":
+            described = nodes.TensorMap(name, element, of.kind, rank=of.rank)
+            ctx.parameters.append(described)
+            return MapRef(described)
         view = nodes.View(name, element, of.kind, rank=of.rank)
         ctx.parameters.append(view)
         return ViewRef(view)
@@ -114,6 +118,7 @@ def _finish(ctx: Context) -> nodes.Kernel:
         location=ctx.frames[0].source.definition(),
         grid_rank=grid_rank(ctx.declaration.geometry),
         attributes=ctx.declaration.attributes,
+        spills=ctx.declaration.spills or ctx.checked,  # checks need registers, too
     )
     convergence.check(kernel)
     clusters.check(kernel)

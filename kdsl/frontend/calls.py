@@ -342,6 +342,8 @@ def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
         ref = memory.new_array(ctx, handler.removesuffix("_array"), arguments, node)
         memory.fill_registers(ctx, ref)
         return ref
+    if handler == "shared_barriers":
+        return memory.new_barriers(ctx, arguments, node)
     if handler == "static_assert":
         return _static_assert(ctx, row, arguments, node)
     if handler == "unroll":

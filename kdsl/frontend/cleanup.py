@@ -5,7 +5,7 @@ from __future__ import annotations
 from kdsl.ir import nodes
 
 _PURE = (
-    nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Special, nodes.Unary, nodes.Binary, nodes.Fma, nodes.Compare, nodes.Select,
+    nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Unary, nodes.Binary, nodes.Fma, nodes.Compare, nodes.Select,
     nodes.Cast, nodes.Bitcast, nodes.Get,
 )  # fmt: skip
 

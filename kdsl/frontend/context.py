@@ -425,6 +425,7 @@ class Context:
         extents: dict[str, int] = {
             "thread_idx.x": x, "thread_idx.y": y, "thread_idx.z": z,
             "thread_rank": threads, "lane_index": min(threads, nodes.WARP_SIZE), "warp_index": -(-threads // nodes.WARP_SIZE),
+            "warp_group_index": -(-threads // nodes.WARP_GROUP_SIZE),
         }  # fmt: skip
         if name == "cluster_rank":
             extents[name] = self.declaration.attributes.cluster_size

@@ -1,7 +1,8 @@
 """The convergence rules: who must reach a barrier, or an exchange between lanes, together.
 
-All threads of the block that have not returned must reach a barrier, and all such lanes of the warp an exchange. Control flow around them that depends
-on the thread (for an exchange: on the lane) is an error that shows both places; so is a lane that may be missing from an operation of a whole warp.
+All threads of the block that have not returned must reach a barrier, all such lanes of the warp an exchange, and all threads of a warpgroup its matrix
+products. Control flow around them that depends on the thread (for an exchange: on the lane) is an error that shows both places; so is a lane that may be
+missing from an operation of a whole warp.
 """
 
 from __future__ import annotations
@@ -9,32 +10,25 @@ from __future__ import annotations
 from kdsl.frontend.errors import KernelError
 from kdsl.ir import nodes
 from kdsl.ir.absence import with_absent_lanes
-from kdsl.ir.uniformity import Level, Uniformity
+from kdsl.ir.uniformity import Level, Uniformity, together
 from kdsl.lang.intrinsics import INTRINSICS
 
 
 def check(kernel: nodes.Kernel) -> None:
     """Raise KernelError at the first operation that threads may reach apart."""
-    needed = [op for op in nodes.walk(kernel.body) if _together(op) != "none"]
+    needed = [op for op in nodes.walk(kernel.body) if together(op) != "none"]
     if not needed:
         return
     for op, left in with_absent_lanes(kernel, _of_whole_warps).items():
         raise _absent(kernel, op, left)
     uniformity = Uniformity(kernel)
+    groups = Uniformity(kernel, nodes.WARP_GROUP_SIZE) if any(together(op) == "warpgroup" for op in needed) else uniformity
     for op in needed:
-        barrier = _together(op) == "block"
-        control = uniformity.divergence(op, above=Level.BLOCK if barrier else Level.GROUP)
+        whom = together(op)
+        judge = groups if whom == "warpgroup" else uniformity
+        control = judge.divergence(op, above=Level.BLOCK if whom == "block" else Level.GROUP)
         if control is not None:
-            raise _divergent(op, control, uniformity)
-
-
-def _together(op: nodes.Op) -> str:
-    """Who must reach an operation together: the lanes of a `warp`, the threads of a `block`, or `none`."""
-    if isinstance(op, nodes.Barrier):
-        return "block"
-    if isinstance(op, nodes.Exchange) and op.mask is not None:
-        return "none"  # the mask says who takes part
-    return INTRINSICS[op.name].convergence if isinstance(op, nodes.Exchange | nodes.Instruction) else "none"
+            raise _divergent(op, control, judge)
 
 
 def _of_whole_warps(op: nodes.Op) -> bool:
@@ -60,7 +54,7 @@ def _absent(kernel: nodes.Kernel, op: nodes.Op, left: nodes.Op | None) -> Kernel
 
 def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> KernelError:
     place, why = _cause(control, uniformity)
-    if _together(op) == "block":
+    if together(op) == "block":
         name = op.name if isinstance(op, nodes.Instruction) else "sync_threads"
         return KernelError(
             f"not all threads of the block reach {name}() together",
@@ -69,6 +63,13 @@ def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> Kerne
             [(why.format("thread"), place)],
         )
     assert isinstance(op, nodes.Exchange | nodes.Instruction)
+    if together(op) == "warpgroup":
+        return KernelError(
+            f"not all warps of the warpgroup reach {op.name}() together",
+            op.location,
+            "let its branches and loops depend on warp_group_index() and on what the whole block shares only",
+            [(why.format("thread"), place)],
+        )
     return KernelError(
         f"not all lanes of the warp reach {op.name}() together",
         op.location,

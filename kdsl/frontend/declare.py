@@ -32,7 +32,13 @@ _MOST_BLOCKS: Final = 2**31 - 1
 
 
 def declare(
-    function: Source | Callable[..., Any], grid: Any, block: Any = None, requires: Any = (), contract: bool = True, **more: Any
+    function: Source | Callable[..., Any],
+    grid: Any,
+    block: Any = None,
+    requires: Any = (),
+    contract: bool = True,
+    spills: bool = True,
+    **more: Any,
 ) -> Declaration:
     """The declaration of a kernel; `more` are the arguments of `attributes`.
 
@@ -57,6 +63,7 @@ def declare(
         contract_fma=bool(contract),
         type_variables=tuple(variables),
         attributes=attributes(source, geometry, **more),
+        spills=bool(spills),
     )
 
 
@@ -94,7 +101,7 @@ def _parameter_type(name: str, annotation: Any, place: Location) -> tuple[Parame
     if annotation in (int, float):
         hint = "say how wide it is: " + ("i32 or i64" if annotation is int else "f32 or f64")
     written = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
-    if getattr(annotation, "__name__", "") in ("Slice", "SliceMut", "DisjointSlice"):
+    if getattr(annotation, "__name__", "") in ("Slice", "SliceMut", "DisjointSlice", "TensorMap"):
         hint = f"say of what: {written}[f32]"
     raise KernelError(f"a kernel cannot take a {written}", place, hint)
 

@@ -16,9 +16,11 @@ from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.source import Source
 from kdsl.frontend.values import (
     ArrayRef,
+    BarrierRef,
     Group,
     Literal,
     LiteralChoice,
+    MapRef,
     Nothing,
     Record,
     Value,
@@ -31,7 +33,7 @@ from kdsl.frontend.variables import assign, assign_slot, new_slot, read_slot
 from kdsl.ir import nodes
 from kdsl.lang.declaration import StructType
 from kdsl.lang.types import BOOL, F32, DType, dtype
-from kdsl.lang.views import ConstAnnotation, ViewAnnotation, view_text
+from kdsl.lang.views import Barriers, ConstAnnotation, ViewAnnotation, view_text
 
 _VIEWS: Final = ("Slice", "SliceMut", "DisjointSlice")
 """Views by what they offer, as a static type checker sees them: each is a case of the one before."""
@@ -154,6 +156,8 @@ def _bind_type(ctx: Context, types: dict[TypeVar, DType], variable: TypeVar, to:
 
 def element_type(value: Value) -> DType | None:
     """The element type of an array."""
+    if isinstance(value, MapRef):
+        return value.map.type
     return value.view.type if isinstance(value, ViewRef) else value.array.type if isinstance(value, ArrayRef) else None
 
 
@@ -176,6 +180,12 @@ def _argument(
                 f"{what} is Const: its value must be known to the compiler", node, "pass a literal, a captured number or a Const parameter"
             )
         return value
+    if isinstance(annotation, ViewAnnotation) and annotation.kind == "TensorMap":
+        return _map_argument(ctx, value, annotation, types, what, node)
+    if annotation is Barriers:
+        if isinstance(value, BarrierRef):
+            return value
+        raise ctx.error(f"{what} are barriers, not {describe(value)}", node, "make them with shared_barriers(count)")
     if isinstance(annotation, ViewAnnotation):
         return _view_argument(ctx, value, annotation, types, what, node)
     struct = getattr(annotation, "__kdsl_struct__", None)
@@ -188,6 +198,16 @@ def _argument(
         source.definition(),
         "use a type such as f32, a view such as Slice[f32], a struct, a TypeVar, or none",
     )
+
+
+def _map_argument(
+    ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType], what: str, node: ast.AST
+) -> Value:
+    element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
+    if isinstance(value, MapRef) and value.map.rank == annotation.rank and value.map.type is element:
+        return value
+    wanted = view_text("TensorMap", str(element or annotation.element), annotation.rank)
+    raise ctx.error(f"{what} is {wanted}, not {describe(value)}", node, f"pass {wanted}, or annotate the parameter as what it gets")
 
 
 def _view_argument(

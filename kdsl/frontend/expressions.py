@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
@@ -16,10 +17,12 @@ from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import (
     LARGEST_LITERAL,
     ArrayRef,
+    BarrierRef,
     Foreign,
     Group,
     Literal,
     LiteralChoice,
+    MapRef,
     Module,
     Nothing,
     Record,
@@ -289,8 +292,10 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
             if name in base.fields:
                 return base.fields[name]
             raise ctx.error(f"a {base.name} has no field `{name}`", node, f"its fields are {', '.join(base.fields)}")
-        case ViewRef() | ArrayRef() | RemoteRef():
+        case ViewRef() | ArrayRef() | RemoteRef() | MapRef():
             return memory.attribute(ctx, base, name, node)
+        case BarrierRef() if name == "unchecked":
+            return dataclasses.replace(base, unchecked=True)
         case IndexTriple():
             return _index_triple(ctx, base, name, node)
         case Literal() | LiteralChoice() | nodes.ValueOp() if name == "dtype":

@@ -9,11 +9,12 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
-from kdsl.frontend.values import ArrayRef, Group, Literal, RemoteRef, Value, ViewRef, as_type, describe, known_number
+from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Literal, MapRef, RemoteRef, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
+from kdsl.lang import swizzle
 from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
-from kdsl.lang.types import I64, DType
+from kdsl.lang.types import I64, U64, DType
 from kdsl.lang.views import view_text
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
@@ -259,7 +260,7 @@ def settle_witnesses(ctx: Context) -> None:
 def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef:
     """`shared_array(shape, dtype, align)` or `local_array(shape, dtype)`."""
     name = f"{space}_array"
-    if len(arguments) != (3 if space == "shared" else 2):
+    if len(arguments) != (4 if space == "shared" else 2):
         raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
     shape, of = arguments[:2]
     of = as_type(of)
@@ -271,6 +272,7 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
     array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
     if space == "shared":
         array.alignment = _alignment(ctx, arguments[2], node)
+        _swizzle(ctx, array, arguments[3], node)
         _place(ctx, array, node)
         return ArrayRef(array)
     key = ctx.frame.fresh_key("array")
@@ -278,6 +280,15 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
         _place(ctx, array, node)
         return ArrayRef(array, key=key)
     return ArrayRef(array, registers={}, key=key)
+
+
+def new_barriers(ctx: Context, arguments: tuple[Value, ...], node: ast.Call) -> BarrierRef:
+    """`shared_barriers(count)`."""
+    if len(arguments) != 1:
+        raise ctx.error("shared_barriers() takes the number of barriers", node, "such as shared_barriers(4)")
+    array = nodes.Array(_array_name(ctx, node) or "barriers", U64, (_extent(ctx, arguments[0], "shared_barriers", node),), "shared")
+    _place(ctx, array, node)
+    return BarrierRef(array)
 
 
 def _place(ctx: Context, array: nodes.Array, node: ast.Call) -> None:
@@ -314,6 +325,28 @@ def _alignment(ctx: Context, value: Value, node: ast.Call) -> int:
     what = describe(value) if alignment is None else str(alignment)
     choices = ", ".join(map(str, _ALIGNMENTS))
     raise ctx.error(f"the alignment of a shared array is one of {choices}, and this is {what}", place, "such as align=128")
+
+
+def _swizzle(ctx: Context, array: nodes.Array, value: Value, node: ast.Call) -> None:
+    """Lay the rows of an array out in a swizzled way."""
+    span = known_number(value)
+    if span == 0:
+        return
+    place = next((keyword.value for keyword in node.keywords if keyword.arg == "swizzle"), node.args[-1])
+    if not isinstance(span, int) or span not in swizzle.SPANS:
+        what = describe(value) if span is None else str(span)
+        raise ctx.error(
+            f"the swizzle of a shared array is 0, {', '.join(map(str, swizzle.SPANS))}, and this is {what}", place, "such as swizzle=128"
+        )
+    row = array.shape[-1] * array.type.itemsize
+    if row != span:
+        raise ctx.error(
+            f"the rows of `{array.name}` are {row} bytes long",
+            place,
+            f"with swizzle={span} they have {span // array.type.itemsize} elements of {array.type}",
+        )
+    array.swizzle = span
+    array.alignment = max(array.alignment, swizzle.pattern_bytes(span))
 
 
 def _array_name(ctx: Context, node: ast.Call) -> str | None:
@@ -388,18 +421,28 @@ def length(ctx: Context, value: Value, node: ast.AST) -> Value:
         value = value.own
     if isinstance(value, ViewRef):
         return ctx.length(value.view)
-    if isinstance(value, ArrayRef):
+    if isinstance(value, MapRef):
+        return ctx.length(value.map)
+    if isinstance(value, ArrayRef | BarrierRef):
         return Literal(value.array.shape[0])
     if isinstance(value, Group):
         return Literal(len(value.items))
     raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays and tuples")
 
 
-def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef, name: str, node: ast.Attribute) -> Value:
-    """`.dtype`, `.unchecked` and `.shape` of arrays."""
+def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name: str, node: ast.Attribute) -> Value:
+    """`.dtype`, `.unchecked`, `.shape` and `.nbytes` of arrays, `.dtype` and `.shape` of tensor maps."""
     if isinstance(value, RemoteRef):
         own = attribute(ctx, value.own, name, node)
         return dataclasses.replace(value, own=own) if isinstance(own, ArrayRef) else own
+    if isinstance(value, MapRef):
+        if name == "shape":
+            return Group(tuple(ctx.length(value.map, dimension) for dimension in range(value.map.rank)))
+        if name == "dtype":
+            return value.map.type
+        raise ctx.error(f"a tensor map has no `{name}`", node, "it has .dtype and .shape")
+    if name == "nbytes" and isinstance(value, ArrayRef):
+        return Literal(value.array.size * value.array.type.itemsize)
     of = value.view.type if isinstance(value, ViewRef) else value.array.type
     if name == "dtype":
         return of
@@ -411,7 +454,8 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef, name: str, no
             if isinstance(value, ViewRef)
             else Group(tuple(Literal(extent) for extent in value.array.shape))
         )
-    raise ctx.error(f"an array has no `{name}`", node, "it has .dtype, .shape and .unchecked")
+    more = ", .nbytes" if isinstance(value, ArrayRef) else ""
+    raise ctx.error(f"an array has no `{name}`", node, f"it has .dtype, .shape{more} and .unchecked")
 
 
 def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:

@@ -13,6 +13,8 @@ from typing import Final
 from kdsl.frontend.context import Context, Fact, Lengths
 from kdsl.ir import nodes, ranges
 
+_DEEPEST: Final = 4
+"""Operations through which guards are followed to the values that they speak of."""
 _NEGATED: Final[dict[str, nodes.CompareName]] = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
@@ -51,6 +53,11 @@ def _relation(op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> Iter
             zero = isinstance(b, nodes.Constant) and b.value == 0
             if zero and isinstance(a, nodes.Special) and a.name in ("thread_rank", "lane_index"):
                 yield Fact("first_thread" if a.name == "thread_rank" else "first_lane")
+        case "ne" if isinstance(b, nodes.Constant):  # says something where it takes the end off a range
+            if b.value == ranges.of(a)[1]:
+                yield Fact("lt", a, b)
+            if b.value == ranges.of(a)[0]:
+                yield Fact("lt", b, a)
         case _:
             return
 
@@ -63,13 +70,17 @@ def holds(ctx: Context, *kinds: str) -> bool:
     return x * y * z == 1 or any(fact.kind in kinds for fact in ctx.facts)
 
 
-def bounds(ctx: Context, value: nodes.ValueOp) -> ranges.Range:
-    """What is known of an integer here: its range, narrowed by the guards."""
+def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.Range:
+    """What is known of an integer here: its range, narrowed by the guards, also by those of what it is computed from, up to a depth."""
     low, high = ranges.of(value)
     if isinstance(value, nodes.Cast) and value.operand.type.is_integer:
-        inner = bounds(ctx, value.operand)
+        inner = bounds(ctx, value.operand, depth)
         if value.type.minimum <= inner[0] and inner[1] <= value.type.maximum:  # the conversion changes nothing
             low, high = max(low, inner[0]), min(high, inner[1])
+    elif isinstance(value, nodes.Binary) and depth and ctx.facts:
+        narrower = ranges.binary(value.op, value.type, bounds(ctx, value.left, depth - 1), bounds(ctx, value.right, depth - 1))
+        if narrower is not None:
+            low, high = max(low, narrower[0]), min(high, narrower[1])
     for fact in ctx.facts:
         if fact.left is value and fact.right is not None:
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))

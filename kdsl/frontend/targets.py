@@ -9,6 +9,7 @@ from kdsl.frontend.errors import KernelError
 from kdsl.ir import nodes
 from kdsl.ir.rows import rows_of
 from kdsl.lang.intrinsics import INTRINSICS
+from kdsl.lang.views import view_text
 
 
 def check(kernel: nodes.Kernel, target: str) -> None:
@@ -17,10 +18,17 @@ def check(kernel: nodes.Kernel, target: str) -> None:
     for op in nodes.walk(kernel.body):
         for row in rows_of(op):
             name = row.partition(":")[0]
-            if side not in INTRINSICS[name].targets:
+            if side not in INTRINSICS[name].targets and not (isinstance(op, nodes.Instruction) and op.options.get("has_cpu")):
                 only, other = ("GPU", "CPU") if side == "cpu" else ("CPU", "GPU")
                 raise KernelError(
                     f"{name}() is {only} only: it has no meaning on the {other} target",
                     op.location,
                     f"run kernel {kernel.name} on a {only}, or write one without {name}() for the {other}",
                 )
+    mapped = next((p for p in kernel.parameters if isinstance(p, nodes.TensorMap)), None)
+    if side == "cpu" and mapped is not None:
+        raise KernelError(
+            f"parameter `{mapped.name}` is a tensor map, which only a GPU has",
+            kernel.location,
+            f"run kernel {kernel.name} on a GPU, or write one that takes {view_text('SliceMut', mapped.type.name, mapped.rank)} for the CPU",
+        )

@@ -82,6 +82,24 @@ class RemoteRef:
 
 
 @dataclass(frozen=True, eq=False)
+class BarrierRef:
+    """Barriers in shared memory, which only the functions on barriers touch."""
+
+    array: nodes.Array
+    """Where they are: a shared array of u64."""
+    unchecked: bool = False
+    """Whether it was written `.unchecked`."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapRef:
+    """A tensor map parameter, which only copies use."""
+
+    map: nodes.TensorMap
+    """The parameter."""
+
+
+@dataclass(frozen=True, eq=False)
 class Record:
     """A struct parameter, or the tile of `tile_index()`."""
 
@@ -144,7 +162,8 @@ class Foreign:
 
 Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
 Value: TypeAlias = (
-    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | Record | Group | Text | Nothing | Module | Builtin | Foreign
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Record | Group | Text | Nothing | Module
+    | Builtin | Foreign
     | DType | Function | Overloaded | Intrinsic | IndexTriple
 )  # fmt: skip
 
@@ -209,6 +228,10 @@ def describe(value: Value) -> str:
             return f"a {value.array.space} array of {value.array.type}"
         case RemoteRef():
             return f"{describe(value.own)} of another block"
+        case BarrierRef():
+            return f"{value.array.size} barriers"
+        case MapRef():
+            return value.map.annotation
         case Record():
             return f"a {value.name}"
         case Group():

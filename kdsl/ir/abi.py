@@ -12,11 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from kdsl.ir.nodes import Kernel, ScalarParameter, View
+from kdsl.ir.nodes import Kernel, ScalarParameter, TensorMap, View
 from kdsl.lang.attributes import Attributes
 from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
-SlotKind: TypeAlias = Literal["address", "length", "stride", "value", "hidden"]
+SlotKind: TypeAlias = Literal["address", "length", "stride", "map", "value", "hidden"]
+
+MAP_BYTES: Final = 128
+MAP_ALIGNMENT: Final = 64
+"""Size and alignment of the descriptor of a tensor map (CUDA Driver API, `cuTensorMapEncodeTiled`)."""
 
 HIDDEN: Final = (("claim", U64), ("record", U64), ("kernel", U32), ("grid_x", I32), ("grid_y", I32), ("grid_z", I32))
 """Parameters that every kernel has: where a failing thread claims the record (device memory), the record (memory that the host reads), the number of the
@@ -33,17 +37,22 @@ class Slot:
     """One packed argument."""
 
     name: str
-    """`y.address`, `y.length`, `y.shape.1`, `y.stride.1`, `p.rows`, or the name of a hidden parameter."""
+    """`y.address`, `y.length`, `y.shape.1`, `y.stride.1`, `y.map`, `p.rows`, or the name of a hidden parameter."""
     kind: SlotKind
     """What it holds."""
     type: DType
-    """Its type; an address is u64."""
+    """Its type; an address is u64, and so are the 16 words of a tensor map."""
     offset: int
     """Bytes from the start of the buffer."""
     parameter: ScalarParameter | View | None
     """The parameter that it belongs to, None for a hidden one."""
     dimension: int = 0
     """Of which dimension it is the extent or the stride."""
+
+    @property
+    def code(self) -> str:
+        """What `struct` calls it."""
+        return f"{MAP_BYTES}s" if self.kind == "map" else _FORMATS[self.type.name]
 
 
 @dataclass(frozen=True)
@@ -96,11 +105,20 @@ def further(attributes: Attributes) -> list[tuple[str, DType]]:
     return [("barrier", U64)] if attributes.cooperative else []
 
 
+def map_slots(name: str, rank: int) -> list[str]:
+    """Names of the slots of a tensor map in order: its descriptor and the extents of its array."""
+    return [f"{name}.map", *(extent_slot(name, rank, dimension) for dimension in range(rank))]
+
+
 def layout(kernel: Kernel) -> Layout:
     """The layout of the arguments of `kernel`."""
     wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None, int]] = []
     for parameter in kernel.parameters:
-        if isinstance(parameter, View):
+        if isinstance(parameter, TensorMap):
+            descriptor, *extents = map_slots(parameter.name, parameter.rank)
+            wanted.append((descriptor, "map", U64, parameter, 0))
+            wanted += [(name, "length", I64, parameter, number) for number, name in enumerate(extents)]
+        elif isinstance(parameter, View):
             address, *extents = view_slots(parameter.name, parameter.rank)
             wanted.append((address, "address", U64, parameter, 0))
             for number, name in enumerate(extents):
@@ -110,12 +128,15 @@ def layout(kernel: Kernel) -> Layout:
             wanted.append((parameter.name, "value", parameter.type, parameter, 0))
     wanted += [(name, "hidden", type, None, 0) for name, type in (*HIDDEN, *further(kernel.attributes))]
     slots, offset = [], 0
+    # "@" packs with native alignment, which for numbers is the natural one on every host that is supported
+    packing = "@"
     for name, kind, type, owner, dimension in wanted:
-        offset = -(-offset // type.itemsize) * type.itemsize
-        slots.append(Slot(name, kind, type, offset, owner, dimension))
-        offset += type.itemsize
-    # "@" packs with native alignment, which for these types is the natural one on every host that is supported
-    packing = "@" + "".join(_FORMATS[slot.type.name] for slot in slots)
+        size, alignment = (MAP_BYTES, MAP_ALIGNMENT) if kind == "map" else (type.itemsize, type.itemsize)
+        start = -(-offset // alignment) * alignment
+        slot = Slot(name, kind, type, start, owner, dimension)
+        packing += f"{start - offset}x{slot.code}" if kind == "map" else slot.code
+        slots.append(slot)
+        offset = start + size
     assert struct.calcsize(packing) == offset
     return Layout(tuple(slots), offset, packing)
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from kdsl.ir import nodes, ranges
-from kdsl.lang.intrinsics import INTRINSICS
+from kdsl.ir.uniformity import together
 from kdsl.lang.types import BOOL, DType
 
 _DIVISIONS: Final = ("floordiv", "mod")
 _SHIFTS: Final = ("shl", "shr")
+_WIDTHS: Final = ("warp", "warpgroup", "block")
+"""Who may have to agree, from few to many. Warps of a warpgroup compare for themselves."""
 _Kind = Literal["divide", "shift", "agree"]
 
 
@@ -109,9 +111,9 @@ class _Agreement:
         """Note for every control operation who must agree on it; whether anything was new."""
         changed = False
         for op in block:
-            together = _together(op)
-            for control in path if together else ():
-                changed |= self.note(control, together)
+            whom = together(op)
+            for control in path if whom != "none" else ():
+                changed |= self.note(control, whom)
             if isinstance(op, nodes.Break | nodes.Continue | nodes.Leave):
                 # whoever decides on this jump decides how often, or whether, what is in its target comes
                 target = self.target(op, path)
@@ -124,7 +126,7 @@ class _Agreement:
 
     def note(self, control: nodes.Op, together: str) -> bool:
         known = self.reach.get(control)
-        if known == "block" or known == together:
+        if known is not None and _WIDTHS.index(known) >= _WIDTHS.index(together):
             return False
         self.reach[control] = together
         return True
@@ -162,16 +164,6 @@ class _Agreement:
         made = nodes.Agreed(location=op.location, type=value.type, range=value.range, value=value, among=whom, site=site)
         ops.append(made)
         return made
-
-
-def _together(op: nodes.Op) -> str:
-    """Who must come together to an operation: `block`, `warp`, or nobody."""
-    if isinstance(op, nodes.Barrier):
-        return "block"
-    if isinstance(op, nodes.Exchange):
-        return "warp" if op.mask is None else ""
-    convergence = INTRINSICS[op.name].convergence if isinstance(op, nodes.Instruction) else "none"
-    return "" if convergence == "none" else convergence
 
 
 def _constant(op: nodes.Op, of: DType, value: int) -> nodes.Constant:

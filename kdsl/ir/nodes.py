@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeAlias
 
 from kdsl.ir.instruction import Element as Element
 from kdsl.ir.instruction import Instruction as Instruction
+from kdsl.ir.instruction import Option as Option
 from kdsl.ir.instruction import Result as Result
 from kdsl.ir.operation import Op as Op
 from kdsl.ir.operation import ValueOp as ValueOp
@@ -25,6 +26,7 @@ from kdsl.ir.places import Array as Array
 from kdsl.ir.places import Location as Location
 from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
+from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
 from kdsl.lang.attributes import PLAIN, Attributes
@@ -59,10 +61,10 @@ SpecialName: TypeAlias = Literal[
     "thread_idx.x", "thread_idx.y", "thread_idx.z",
     "block_idx.x", "block_idx.y", "block_idx.z",
     "grid_dim.x", "grid_dim.y", "grid_dim.z",
-    "thread_rank", "lane_index", "warp_index", "cluster_rank",
+    "thread_rank", "lane_index", "warp_index", "warp_group_index", "cluster_rank",
 ]  # fmt: skip
-"""`thread_rank` is thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z); `lane_index` is thread_rank % 32 and
-`warp_index` is thread_rank // 32. `cluster_rank` is the number of the block in its cluster, x fastest."""
+"""`thread_rank` is thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z); `lane_index` is thread_rank % 32,
+`warp_index` thread_rank // 32, `warp_group_index` thread_rank // 128. `cluster_rank` is the number of the block in its cluster, x fastest."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,6 +72,11 @@ class Special(ValueOp):
     """Where the thread stands, i64 with a known range."""
 
     name: SpecialName
+
+
+@dataclass(eq=False, kw_only=True)
+class OnGpu(ValueOp):
+    """A bool that is known when code is made: True on the GPU, False on the CPU. Chooses between inline PTX and what stands for it."""
 
 
 UnaryName: TypeAlias = Literal[
@@ -477,6 +484,8 @@ class Kernel:
     attributes: Attributes = PLAIN
     """What it asks of its launches beyond a grid of blocks. The blocks of a cluster are consecutive in the hardware's grid, x fastest among them, and the
     grid's clusters follow one another likewise."""
+    spills: bool = True
+    """Whether registers may be spilled to memory on a GPU; if not, code that does is refused."""
 
     @property
     def threads(self) -> int:
@@ -550,3 +559,5 @@ def walk(block: Block) -> Iterator[Op]:
 
 
 WARP_SIZE: Final = 32
+
+WARP_GROUP_SIZE: Final = 4 * WARP_SIZE

@@ -57,7 +57,7 @@ class View:
     """Parameter name."""
     type: DType
     """Element type."""
-    kind: Literal["Slice", "DisjointSlice", "SliceMut"]
+    kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     """What the kernel may do with it."""
     written: bool = False
     """Whether the kernel stores to it."""
@@ -94,6 +94,8 @@ class Array:
     """One per block, or one per thread."""
     alignment: int = ALIGNMENT
     """Bytes at a multiple of which a shared array begins, a power of two, 16 to 1024."""
+    swizzle: int = 0
+    """Span in bytes of the swizzled layout in which the rows of a shared array lie, 0 for none (`kdsl.lang.swizzle`). A row is as long as the span."""
 
     @property
     def size(self) -> int:
@@ -105,6 +107,17 @@ class Array:
 
 
 Memory: TypeAlias = View | Array
+
+
+@dataclass(eq=False)
+class TensorMap(View):
+    """An array parameter that is reached through a tensor map: a descriptor of 128 bytes, made by the host, with which the copy engine moves boxes of the
+    array. Beside it the extents travel with the launch. Its elements are touched by copies only."""
+
+    box: tuple[int, ...] | None = None
+    """Elements that a copy moves along each dimension, None if the kernel copies nothing with it."""
+    swizzle: int = 0
+    """Span in bytes of the swizzled layout that boxes have in shared memory, 0 for none (`kdsl.lang.swizzle`)."""
 
 
 @dataclass(eq=False)

@@ -33,7 +33,8 @@ class _Printer:
             self.lines.append(f"  {kernel.attributes}")
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
-            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}")
+            swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
+            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}{swizzle}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")
@@ -157,7 +158,8 @@ class _Printer:
 def _view(view: nodes.View) -> str:
     access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
     aligned = f" aligned to {view.alignment}" if view.alignment > view.type.itemsize else ""
-    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}"
+    box = f" box {list(view.box or ())} swizzle {view.swizzle}" if isinstance(view, nodes.TensorMap) else ""
+    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
 
 
 def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:

@@ -30,6 +30,17 @@ class Level(IntEnum):
     """For one thread."""
 
 
+def together(op: nodes.Op) -> str:
+    """Who must reach an operation together: the lanes of a `warp`, a `warpgroup`, the threads of a `block`, or `none`."""
+    if isinstance(op, nodes.Barrier):
+        return "block"
+    if isinstance(op, nodes.Exchange) and op.mask is not None:
+        return "none"  # the mask says who takes part
+    if isinstance(op, nodes.Instruction) and "together" in op.options:
+        return str(op.options["together"])
+    return INTRINSICS[op.name].convergence if isinstance(op, nodes.Exchange | nodes.Instruction) else "none"
+
+
 class Uniformity:
     """The levels of everything in one kernel, for groups of `lanes` consecutive threads (a power of two)."""
 
@@ -175,10 +186,11 @@ class Uniformity:
                 return Level.BLOCK if z == 1 else one_group if x * y % self.lanes == 0 else Level.LANE
             case "thread_rank" | "lane_index":
                 return Level.BLOCK if self.kernel.threads == 1 else Level.LANE
-            case "warp_index":
-                if self.kernel.threads <= nodes.WARP_SIZE:
+            case "warp_index" | "warp_group_index":
+                together = nodes.WARP_SIZE if name == "warp_index" else nodes.WARP_GROUP_SIZE
+                if self.kernel.threads <= together:
                     return Level.BLOCK
-                return Level.GROUP if self.lanes <= nodes.WARP_SIZE else Level.LANE
+                return Level.GROUP if self.lanes <= together else Level.LANE
             case _:
                 return Level.BLOCK
 

@@ -228,7 +228,8 @@ class _Verifier:
     def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], op: nodes.Op) -> None:
         known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
         self.require(memory in known, "an array belongs to the kernel", op)
-        rank = len(memory.shape) if isinstance(memory, nodes.Array) else memory.rank
+        # what a copy by a tensor map touches are coordinates of the instruction, which the hardware checks
+        rank = len(memory.shape) if isinstance(memory, nodes.Array) else 0 if isinstance(memory, nodes.TensorMap) else memory.rank
         self.require(len(indices) == rank, "an access has one index per dimension", op)
         self.require(all(i.type is I64 for i in indices), "indices are i64", op)
 

@@ -85,3 +85,5 @@ class Declaration:
     """Type variables that occur in the parameters, in order."""
     attributes: Attributes = PLAIN
     """What it asks of its launches beyond a grid of blocks."""
+    spills: bool = True
+    """Whether registers may be spilled to memory on a GPU."""

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class ViewAnnotation:
     """The run-time value of `Slice[f32]`."""
 
-    kind: Literal["Slice", "DisjointSlice", "SliceMut"]
+    kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     """Which view."""
     element: DType | TypeVar
     """Element type, or a type variable that the launch decides."""
@@ -53,7 +53,7 @@ class ConstAnnotation:
     """int, float or bool."""
 
 
-def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut"], element: Any) -> ViewAnnotation:
+def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"], element: Any) -> ViewAnnotation:
     rank = 1
     if isinstance(element, tuple):
         if len(element) != 2 or not isinstance(element[1], Rank):
@@ -99,6 +99,19 @@ if TYPE_CHECKING:
     class DisjointSlice(SliceMut[T, D]):
         """An array of which every element belongs to one thread: accesses take a witness, so that no two threads touch one element."""
 
+    class TensorMap(Generic[T, D]):
+        """A descriptor of an array for asynchronous copies of boxes (`tma_load`, `tma_store`); `kdsl.tensor_map` makes one."""
+
+        dtype: type[T]
+        """Its element type."""
+        shape: tuple[int, ...]
+        """The extents of its array."""
+
+        def __len__(self) -> int: ...
+
+    class Barriers:
+        """Barriers in shared memory, as a parameter of a `@function`."""
+
     Const: TypeAlias = Annotated[T, "const"]  # to a type checker, `Const[int]` is `int`
 
 else:
@@ -121,6 +134,17 @@ else:
 
         def __class_getitem__(cls, element: Any) -> ViewAnnotation:
             return _annotation("DisjointSlice", element)
+
+    class TensorMap:
+        """A descriptor of an array for asynchronous copies of boxes (`tma_load`, `tma_store`); `kdsl.tensor_map` makes one."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, element: Any) -> ViewAnnotation:
+            return _annotation("TensorMap", element)
+
+    class Barriers:
+        """Barriers in shared memory, as a parameter of a `@function`."""
 
     class Const:
         """A compile-time constant parameter: `Const[int]`, `Const[float]` or `Const[bool]`."""

@@ -32,6 +32,7 @@ _IMPORTS: Final = (
     ("kdsl.runtime.capture", ("Node", "captures", "launch_recorder")),
     ("kdsl.runtime.device", ("default_device",)),
     ("kdsl.runtime.stream", ("Stream",)),
+    ("kdsl.runtime.tensor_map", ("DeviceTensorMap",)),
 )
 _LOCALS: Final = ("KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder")
 _ORIGINAL: Final = {"default_device": "device"}
@@ -72,6 +73,15 @@ class _View:
     """The first array with that variable."""
     allowed: str = ""
     """A tuple of the types that the variable allows, empty for any."""
+    given: str = ""
+    """The launcher's name of what was given for a tensor map: a map or an array."""
+    map: str = ""
+    """The launcher's name of the tensor map."""
+
+    @property
+    def first(self) -> str:
+        """Source of the lowest address of its elements."""
+        return self.address if self.rank == 1 and self.kind != "TensorMap" else f"{self.name}.start"
 
 
 @dataclass
@@ -241,12 +251,15 @@ def _add(description: _Description, parameter: Parameter, namer: _Namer) -> None
 def _add_view(description: _Description, name: str, annotation: ViewAnnotation, namer: _Namer) -> None:
     element = annotation.element
     view = _View(name, str(annotation), namer.name(f"{name}_address"), "", annotation.kind, annotation.rank)
+    if annotation.kind == "TensorMap":
+        view.given, view.map = namer.name(f"{name}_given"), namer.name(f"{name}_map")
     if annotation.rank == 1:
         view.length = namer.name(f"{name}_length")
         view.shape = [view.length]
     else:
         view.shape = [namer.name(f"{name}_shape_{dimension}") for dimension in range(annotation.rank)]
-        view.strides = [namer.name(f"{name}_stride_{dimension}") for dimension in range(annotation.rank)]
+        if annotation.kind != "TensorMap":
+            view.strides = [namer.name(f"{name}_stride_{dimension}") for dimension in range(annotation.rank)]
         view.length = view.shape[0]
     if isinstance(element, DType):
         view.element = description.types[element]
@@ -258,7 +271,7 @@ def _add_view(description: _Description, name: str, annotation: ViewAnnotation, 
         if allowed and view.defines:
             view.allowed = f"({', '.join(allowed)}{',' if len(allowed) == 1 else ''})"
     description.views.append(view)
-    description.values += [view.address, *view.shape, *view.strides]
+    description.values += [f"{view.map}.bytes" if view.map else view.address, *view.shape, *view.strides]
     description.lengths[name] = view.length
     description.shapes[name] = view.shape
     description.natural += view.shape
@@ -334,6 +347,7 @@ def _render(description: _Description) -> str:
         module=_escaped(declaration.module),
         imports=["<imports>"],
         views=description.views,
+        maps=[view for view in description.views if view.map],
         structs=description.structs,
         scalars=description.scalars,
         signature=_signature(description),
@@ -350,11 +364,16 @@ def _render(description: _Description) -> str:
         key=", ".join(arguments) + ("," if len(arguments) == 1 else ""),
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),
-        arguments=f"{{{', '.join(f'{quoted(p.name)}: {p.name}' for p in declaration.parameters)}}}",
+        arguments=f"{{{', '.join(f'{quoted(p.name)}: {_given(description, p.name)}' for p in declaration.parameters)}}}",
         by_name=f"{{{', '.join(f'{quoted(view.name)}: {view.name}' for view in description.views)}}}",
         call=_call,
     )
     return body.replace("<imports>", "\n".join(_imports(description, body)), 1)
+
+
+def _given(description: _Description, parameter: str) -> str:
+    """The launcher's name of an argument as it was given."""
+    return next((view.given for view in description.views if view.name == parameter and view.map), parameter)
 
 
 @functools.cache
@@ -427,7 +446,8 @@ def _annotation(description: _Description, parameter: Parameter) -> tuple[str, s
     match parameter.type:
         case ViewAnnotation():
             view = next(view for view in description.views if view.name == parameter.name)
-            return description.names["Array"], view.annotation
+            array = description.names["Array"]
+            return f"{array} | {description.names['DeviceTensorMap']}" if view.map else array, view.annotation
         case ConstAnnotation(python_type=kind):
             return kind.__name__, f"Const[{kind.__name__}]"
         case StructType():
@@ -450,6 +470,7 @@ _VIEWS: Final = {
     "Slice": "Array that the kernel reads.",
     "DisjointSlice": "Array of which every element belongs to one thread.",
     "SliceMut": "Array that the kernel reads and writes anywhere.",
+    "TensorMap": "Array on a GPU that the kernel copies in boxes, or a tensor map of one.",
 }
 
 
@@ -480,7 +501,11 @@ def _documented(description: _Description, parameter: Parameter) -> list[str]:
     lines = [f"{parameter.name} : {comment or annotation}{default}"]
     if isinstance(parameter.type, ViewAnnotation):
         lines.append(f"    {_VIEWS[parameter.type.kind]}")
-        if parameter.type.rank > 1:
+        if parameter.type.kind == "TensorMap":
+            lines.append(
+                f"    It has {parameter.type.rank} dimension{'s' if parameter.type.rank > 1 else ''}, the last of elements side by side."
+            )
+        elif parameter.type.rank > 1:
             lines.append(f"    It has {parameter.type.rank} dimensions, with any strides.")
     if isinstance(parameter.type, ConstAnnotation):
         lines.append("    Compile-time constant: each value has its own compiled version.")

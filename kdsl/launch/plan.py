@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from kdsl.ir.abi import HIDDEN, Layout, encoded, further, view_slots
+from kdsl.ir.abi import HIDDEN, Layout, encoded, further, map_slots, view_slots
+from kdsl.ir.nodes import TensorMap
 from kdsl.lang.attributes import Attributes
 from kdsl.lang.declaration import Declaration, StructType
 from kdsl.lang.types import U32, DType
@@ -26,6 +27,7 @@ from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import shares_elements
 from kdsl.runtime.stream import Stream
+from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
 
 
 class Plan:
@@ -37,6 +39,7 @@ class Plan:
         self._layout = launchable.layout
         self._views = launchable.views
         self._pack = launchable.layout.packer
+        self._forms = {name: Form(v.box, v.swizzle) for name, v in self._views.items() if isinstance(v, TensorMap) and v.box is not None}
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
         self._cooperative = attributes.cooperative
         self._free = _Free()
@@ -89,6 +92,20 @@ class Plan:
     def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
+    def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap) -> DeviceTensorMap:
+        """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given."""
+        wanted = self._forms.get(name)
+        if isinstance(given, DeviceTensorMap):
+            if wanted is not None and given.form != wanted:
+                refuse.form(self._kernel, name, given, wanted)
+            return given
+        if wanted is None:
+            refuse.unknown_box(self._kernel, name, annotation)
+        try:
+            return tensor_map(given, wanted.box, swizzle=wanted.swizzle)
+        except ValueError as error:
+            refuse.unmappable(self._kernel, name, annotation, error)
+
     def check_overlap(self, a: str, a_array: Array, b: str, b_array: Array) -> None:
         """Called if the memory of two arguments may overlap. Raises LaunchError unless the kernel may be given both.
 
@@ -130,9 +147,9 @@ class Plan:
 
     def _unpackable(self, values: tuple[Any, ...]) -> None:
         """Name the value that does not fit its slot."""
-        for slot, value, code in zip(self._layout.slots, values, self._layout.format.lstrip("@"), strict=False):
+        for slot, value in zip(self._layout.slots, values, strict=False):
             try:
-                struct.pack(code, encoded(slot.type, value))
+                struct.pack(slot.code, encoded(slot.type, value))
             except (struct.error, OverflowError, TypeError) as error:
                 refuse.unpackable(self._kernel, slot.name, slot.type, value, error)
 
@@ -229,7 +246,8 @@ class Plans(dict[tuple[Any, ...], Plan]):
     ) -> Launch:
         """A checked launch for a graph. `arguments` are those of the launcher, by parameter."""
         assert self.entry is not None, "the launcher's owner sets it"
-        arrays = tuple(value for value in arguments.values() if isinstance(value, Array))
+        given = (value.array if isinstance(value, DeviceTensorMap) else value for value in arguments.values())
+        arrays = tuple(value for value in given if isinstance(value, Array))
         prepared, further = plan.prepare(grid, values)
         return Launch(self._declaration.name, prepared, stream.device, stream, arguments, (*arrays, *further), self.entry)
 
@@ -268,6 +286,8 @@ def slot_names(declaration: Declaration) -> list[str]:
     names: list[str] = []
     for parameter in declaration.parameters:
         match parameter.type:
+            case ViewAnnotation(kind="TensorMap", rank=rank):
+                names += map_slots(parameter.name, rank)
             case ViewAnnotation(rank=rank):
                 names += view_slots(parameter.name, rank)
             case ConstAnnotation():

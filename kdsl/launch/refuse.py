@@ -14,6 +14,7 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu_code import CudaFunction
 from kdsl.runtime.stream import Stream
+from kdsl.runtime.tensor_map import DeviceTensorMap, Form
 
 BLOCKS_LIMIT = 2**31 - 1
 """Most blocks of a one-dimensional grid (CUDA C++ Programming Guide, compute capabilities)."""
@@ -54,6 +55,27 @@ def layout(kernel: str, parameter: str, annotation: str, rank: int, got: Array) 
         f"{kernel}: parameter {parameter} is {annotation}, whose elements may be written; the argument repeats elements "
         f"(shape {got.shape}, strides {got.strides}); pass a copy: device.array({parameter}.numpy())"
     )
+
+
+def form(kernel: str, parameter: str, got: DeviceTensorMap, wanted: Form) -> Never:
+    """A tensor map whose boxes are others than the kernel copies."""
+    swizzle = f", swizzle={wanted.swizzle}" if wanted.swizzle else ""
+    raise LaunchError(
+        f"{kernel}: the tensor map for {parameter} is cut into {got.form}, and the kernel copies {wanted}; "
+        f"make it with tensor_map(array, {wanted.box}{swizzle}), or pass the array itself"
+    )
+
+
+def unknown_box(kernel: str, parameter: str, annotation: str) -> Never:
+    """An array for a parameter that is a tensor map with which the kernel copies nothing, so that nothing says how to cut it."""
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} is {annotation}, and the kernel copies no box with it; pass tensor_map(array, box)"
+    )
+
+
+def unmappable(kernel: str, parameter: str, annotation: str, error: ValueError) -> Never:
+    """An array of which there is no tensor map."""
+    raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}: {error}") from error
 
 
 def type_variable(kernel: str, parameter: str, variable: str, allowed: tuple[DType, ...], got: DType) -> Never:

@@ -200,6 +200,8 @@ class Emission:
                 return Uniform(self.arguments[extent_slot(op.view.name, op.view.rank, op.dimension)])
             case nodes.Special():
                 return self.specials.value(op.name)
+            case nodes.OnGpu():
+                return Uniform(ir.Constant(ir.IntType(1), 0))
             case nodes.Get():
                 uniform = self.uniformity.variable(op.variable) < Level.LANE
                 loaded = self.builder.load(self.variables[op.variable], typ=self.variable_type(op.variable))

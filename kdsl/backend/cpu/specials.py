@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
@@ -11,6 +11,10 @@ from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+
+
+_TOGETHER: Final = {"warp_index": nodes.WARP_SIZE, "warp_group_index": nodes.WARP_GROUP_SIZE}
+"""Threads for which an index is the same."""
 
 
 class Specials:
@@ -61,7 +65,7 @@ class Specials:
             return Uniform(self.block[name])
         if name.startswith("grid_dim"):
             return Uniform(b.sext(e.arguments[f".grid_{name[-1]}"], I64))
-        if kernel.threads == 1 or (name == "warp_index" and kernel.threads <= nodes.WARP_SIZE):
+        if kernel.threads == 1 or kernel.threads <= _TOGETHER.get(name, 0):
             return Uniform(e.i64(0), 0)
         match name:
             case "thread_rank":
@@ -74,6 +78,8 @@ class Specials:
             case "warp_index" if width > nodes.WARP_SIZE:
                 warps = tuple(lane // nodes.WARP_SIZE for lane in range(width))
                 return Linear(b.lshr(self.first_thread, e.i64(5)), (Term(warps),), width // nodes.WARP_SIZE if e.groups > 1 else 0)
+            case "warp_group_index":
+                return Uniform(b.lshr(self.first_thread, e.i64(7)))
             case "warp_index":
                 return Uniform(b.lshr(self.first_thread, e.i64(5)))
             case _:

@@ -6,7 +6,6 @@ The text is the same in every process, is pure ASCII, and calls nothing that is 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,13 +20,11 @@ from kdsl.backend.nvptx.faults import without_faulty_forms
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.lowering import Lowering
 from kdsl.backend.nvptx.memory import DYNAMIC_SHARED_DECLARATION
+from kdsl.backend.nvptx.needs import needs
 from kdsl.backend.nvptx.symbols import entry_name
 from kdsl.ir import nodes
-from kdsl.ir.rows import rows_of
-from kdsl.lang.intrinsics import INTRINSICS, Intrinsic, ToBarrier
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
-_BARRIERS: Final = tuple(name for name, row in INTRINSICS.items() if isinstance(row.lowering, ToBarrier))
 
 
 def compile_ptx(kernel: nodes.Kernel, target: str, *, optimise: int = 3) -> str:
@@ -80,24 +77,12 @@ def _names(kernels: Sequence[nodes.Kernel]) -> list[str]:
 def _least_version(kernel: nodes.Kernel, gpu: targets.Target) -> targets.Version:
     """The least PTX version for a kernel. Raises TargetError, with the place, if the target lacks what it uses."""
     needed = gpu.least_ptx
-    for row, place in _needs(kernel).items():
+    for row, place in needs(kernel):
         try:
             needed = max(needed, targets.version_for(gpu, [row]))
         except targets.TargetError as error:
             raise targets.TargetError(error.reason, place) from None
     return needed
-
-
-def _needs(kernel: nodes.Kernel) -> dict[str | Intrinsic, nodes.Location]:
-    """The intrinsics that a kernel uses and that may have floors, each with its first place."""
-    used: dict[str | Intrinsic, nodes.Location] = {}
-    cluster = kernel.attributes.cluster
-    if cluster is not None:
-        used[dataclasses.replace(INTRINSICS["cluster_rank"], name=f"@kernel(cluster={cluster})")] = kernel.location
-    for op in nodes.walk(kernel.body):
-        for name in _BARRIERS if isinstance(op, nodes.Barrier) else rows_of(op):
-            used.setdefault(name, op.location)
-    return used
 
 
 def _verify(text: str) -> None:

@@ -12,7 +12,7 @@ from llvmlite import ir
 from kdsl.backend.llvm.module import memory_type
 from kdsl.backend.nvptx.aliasing import Promise, promises
 from kdsl.ir import nodes
-from kdsl.ir.abi import Slot, SlotKind, layout
+from kdsl.ir.abi import MAP_ALIGNMENT, MAP_BYTES, Slot, SlotKind, layout
 
 GLOBAL: Final = 1
 """LLVM's number of the global address space."""
@@ -66,8 +66,8 @@ class Entry:
         attribute(attributes, '"no-jump-tables"="true"')
 
     def address(self, view: nodes.View) -> Any:
-        """The address of a view's first element."""
-        return self._arguments["address", view, 0]
+        """The address of a view's first element; of a tensor map that of its descriptor, in the generic space."""
+        return self._arguments["map" if isinstance(view, nodes.TensorMap) else "address", view, 0]
 
     def length(self, view: nodes.View, dimension: int = 0) -> Any:
         """The extent of a view along a dimension, i64."""
@@ -94,6 +94,11 @@ class Entry:
                 argument.add_attribute("noalias")
             if not slot.parameter.written:
                 attribute(argument.attributes, "readonly")
+        elif slot.kind == "map":
+            # Without the second attribute LLVM would copy it to local memory, where the copy engine does not find it
+            for text in (f"byval([{MAP_BYTES} x i8])", '"nvvm.grid_constant"', "readonly"):
+                attribute(argument.attributes, text)
+            argument.attributes.align = MAP_ALIGNMENT
         elif slot.kind == "length":
             attribute(argument.attributes, f"range(i64 0, {LONGEST_VIEW})")
         elif slot.name.startswith("grid_") and slot.kind == "hidden":
@@ -109,4 +114,6 @@ def _is_pointer(slot: Slot) -> bool:
 
 
 def _type(slot: Slot) -> ir.Type:
+    if slot.kind == "map":
+        return pointer(0)
     return pointer(GLOBAL) if _is_pointer(slot) else memory_type(slot.type)

@@ -226,6 +226,8 @@ class Lowering:
                 return self._entry.length(op.view, op.dimension)
             case nodes.Special():
                 return self._in_front(op.name, lambda: self._special(op.name))
+            case nodes.OnGpu():
+                return ir.IntType(1)(1)
             case nodes.Get():
                 return b.load(self._variables[op.variable], typ=value_type(op.type))
             case nodes.Load():
@@ -269,6 +271,8 @@ class Lowering:
                 narrow = place.lane()
             case ["cluster_rank"]:
                 narrow = cluster_rank(self._prologue, self._kernel.attributes.cluster_size)
+            case ["warp_group_index"]:
+                narrow = place.warp_group()
             case _:
                 narrow = place.warp()
         return self._prologue.zext(narrow, _I64)

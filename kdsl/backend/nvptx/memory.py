@@ -20,6 +20,7 @@ from kdsl.backend.nvptx.scopes import Scopes
 from kdsl.backend.nvptx.symbols import internal
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
+from kdsl.lang import swizzle
 from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT
 from kdsl.lang.types import DType
 
@@ -176,19 +177,37 @@ class Memory:
         return _value(b, of, loaded)
 
     def address(self, memory: nodes.Memory, indices: list[Any], rank: Any = None) -> Any:
-        """Where an element lies, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the cluster."""
+        """Where an element lies, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the cluster.
+        Of a tensor map, its descriptor."""
         b, element = self._builder, memory_type(memory.type)
+        if isinstance(memory, nodes.TensorMap):
+            return self._entry.address(memory)
         if isinstance(memory, nodes.View):
             place = indices[0]
             if memory.rank > 1:
                 places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(indices)]
                 place = functools.reduce(b.add, places)
             return b.gep(self._entry.address(memory), [place], inbounds=True, source_etype=element)
-        linear = indices[0]
-        for index, extent in zip(indices[1:], memory.shape[1:], strict=True):
-            linear = b.add(b.mul(linear, _I64(extent)), index)
+        if memory.swizzle:
+            indices = [*indices[:-1], self._swizzled(memory, indices)]
+        linear = _linear(b, memory.shape, indices)
         base = self._bases[memory] if rank is None else remote_address(b, self._bases[memory], rank)
         return b.gep(base, [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
+
+    def _swizzled(self, memory: nodes.Array, indices: list[Any]) -> Any:
+        """The last index, with the chunk of 16 bytes that it lies in exchanged as the row says (`kdsl.lang.swizzle`)."""
+        b, span = self._builder, memory.swizzle
+        row = _linear(b, memory.shape[:-1], indices[:-1]) if len(indices) > 1 else _I64(0)
+        exchange = b.and_(b.udiv(row, _I64(swizzle.rows_per_line(span))), _I64(swizzle.chunks(span) - 1))
+        return b.xor(indices[-1], b.mul(exchange, _I64(swizzle.CHUNK // memory.type.itemsize)))
+
+
+def _linear(builder: ir.IRBuilder, shape: Sequence[int], indices: Sequence[Any]) -> Any:
+    """Number of an element in row-major order."""
+    linear = indices[0]
+    for index, extent in zip(indices[1:], shape[1:], strict=True):
+        linear = builder.add(builder.mul(linear, _I64(extent)), index)
+    return linear
 
 
 def _dynamic_shared(module: ir.Module) -> Any:

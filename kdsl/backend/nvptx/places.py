@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.module import intrinsic
+from kdsl.backend.llvm.module import call_intrinsic, intrinsic
 from kdsl.ir import nodes
 
 _I32: Final = ir.IntType(32)
@@ -43,6 +43,13 @@ class Places:
     def warp(self) -> Any:
         """warp_index, i32."""
         return self._builder.lshr(self.rank(), _I32(5))
+
+    def warp_group(self) -> Any:
+        """warp_group_index, i32, taken from the first lane of the warp: so the assembler knows that all have the same, and keeps what follows from it in
+        registers of the warp. Here, in front of the body, all lanes are together."""
+        group = self._builder.lshr(self.rank(), _I32(7))
+        full, first, clamp = _I32(0xFFFFFFFF), _I32(0), _I32(31)
+        return call_intrinsic(self._builder, "llvm.nvvm.shfl.sync.idx.i32", _I32, full, group, first, clamp)
 
 
 def thread_index(builder: ir.IRBuilder, axis: str, extent: int = _MOST_THREADS) -> Any:

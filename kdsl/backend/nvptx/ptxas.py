@@ -24,6 +24,11 @@ _FATAL_NOTES: Final = re.compile(r"\(C75(?:08|1[0-9]|20)\)")
 class AssemblyError(AssertionError):
     """ptxas refuses the PTX, warns of it, or notes that it is not what was meant; the message is its own, with the lines that it names."""
 
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(message)
+        self.complaints = tuple(line.strip() for line in log.splitlines() if not is_clean(line) or re.search(r"\b(error|fatal)\b", line))
+        """The lines that say why."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -71,7 +76,7 @@ def assemble(ptx: str, target: str, *, options: tuple[str, ...] = ()) -> Report:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     log = done.stdout + done.stderr
     if done.returncode != 0 or not is_clean(log):
-        raise AssemblyError(f"ptxas -arch={target} ends with status {done.returncode}:\n{log}{_named_lines(ptx, log)}")
+        raise AssemblyError(f"ptxas -arch={target} ends with status {done.returncode}:\n{log}{_named_lines(ptx, log)}", log)
     return Report(
         registers=_most(r"Used (\d+) registers", log),
         spills=sum(int(n) for pair in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log) for n in pair),

@@ -100,6 +100,13 @@ def _row(name: str | Intrinsic) -> Intrinsic:
     return replace(row, name=f"{name}() {variant}", least_ptx=least_ptx, least_capability=least_capability)
 
 
+def specific(name: str, intrinsics: Iterable[str | Intrinsic]) -> str:
+    """The target for a kernel on a GPU of the target `name`: `sm_90a` for `sm_90` if the kernel uses what only that has."""
+    if name not in TARGETS and f"{name}a" in TARGETS:
+        return f"{name}a"
+    return f"{name}a" if any(f"{name}a" in row.only for row in map(_row, intrinsics)) else name
+
+
 def features(version: Version) -> str:
     """LLVM's feature string for a PTX version."""
     return f"+ptx{version[0]}{version[1]}"

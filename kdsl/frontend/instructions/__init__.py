@@ -7,12 +7,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
-from kdsl.frontend.instructions import clusters, copies, grid, matrix
+from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, warpgroups
 from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.values import Value
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
 
-HANDLERS: Final[dict[str, Handler]] = {**clusters.HANDLERS, **copies.HANDLERS, **grid.HANDLERS, **matrix.HANDLERS}
+HANDLERS: Final[dict[str, Handler]] = {
+    **barriers.HANDLERS,
+    **bulk.HANDLERS,
+    **clusters.HANDLERS,
+    **copies.HANDLERS,
+    **grid.HANDLERS,
+    **inline.HANDLERS,
+    **matrix.HANDLERS,
+    **warpgroups.HANDLERS,
+}
 """By the handler's name in `ToInstruction`. The tables of the topics, joined."""
 
 

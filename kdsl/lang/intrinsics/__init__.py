@@ -29,3 +29,7 @@ from kdsl.lang.intrinsics.clusters import *
 from kdsl.lang.intrinsics.grid import *
 from kdsl.lang.intrinsics.copies import *
 from kdsl.lang.intrinsics.matrix import *
+from kdsl.lang.intrinsics.barriers import *
+from kdsl.lang.intrinsics.bulk import *
+from kdsl.lang.intrinsics.warpgroups import *
+from kdsl.lang.intrinsics.inline import *

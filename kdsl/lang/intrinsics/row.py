@@ -159,8 +159,8 @@ class Intrinsic:
     """What it becomes."""
     doc: str
     """One line."""
-    convergence: Literal["none", "warp", "block"] = "none"
-    """Who must reach it together."""
+    convergence: Literal["none", "warp", "warpgroup", "block"] = "none"
+    """Who must reach it together: nobody, the lanes of a warp, the four warps of a warpgroup, the threads of a block."""
     memory: Literal["none", "reads", "writes", "reads and writes", "orders"] = "none"
     """What it does to memory that other threads see; `orders`: makes writes before it visible before what follows."""
     whole_warps: bool = False
@@ -175,6 +175,8 @@ class Intrinsic:
     """Names of the targets that have it, where it is not every one of its least compute capability and above."""
     variants: Mapping[str, tuple[tuple[int, int], int]] = field(default_factory=dict)
     """For forms of it that need more than the row says: the least PTX version and compute capability, by a name for the form (`Instruction.variant`)."""
+    assembled: bool = False
+    """Whether a kernel that uses it is assembled when it is built, where ptxas is at hand: what goes wrong with it shows only there."""
     isa: str = ""
     """Section of the PTX ISA that describes it."""
     topic: str = ""
@@ -186,6 +188,10 @@ class Intrinsic:
     """Element type of `x` and `y` in the example; empty where the signature says it."""
     example_options: str = ""
     """Further arguments of `@kernel` in the example."""
+    example_parameters: str = ""
+    """Further parameters of the kernel in the example."""
+    example_block: int = 32
+    """Threads per block in the example."""
 
     @property
     def parameters(self) -> tuple[tuple[str, str | int | None], ...]:
@@ -211,9 +217,9 @@ class Intrinsic:
 
 def _default(text: str) -> str | int | None:
     """The default that a signature gives a parameter."""
-    if text in ("True", "False"):
-        return text == "True"
-    return int(text, 0) if text[:1].isdigit() else text.strip('"') or None
+    if text[:1].isdigit():
+        return int(text, 0)
+    return {"": None, "True": True, "False": False}.get(text, text.strip('"'))
 
 
 INTRINSICS: Final[dict[str, Intrinsic]] = {}

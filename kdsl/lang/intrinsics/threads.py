@@ -42,7 +42,7 @@ warp_index = row("warp_index", "() -> i64", ToSpecial("warp_index"), "Number of 
 is_first_lane = row("is_first_lane", "() -> bool", ToFrontend("is_first_lane"), "Whether this is lane 0 of its warp.")
 is_first_thread = row("is_first_thread", "() -> bool", ToFrontend("is_first_thread"), "Whether this is thread 0 of its block.")
 # Arrays and loops
-shared_array = row("shared_array", "(shape, dtype, align: int = 16) -> array", ToFrontend("shared_array"), "An array that the threads of a block share; its elements start undefined. It begins at a multiple of `align` bytes, a power of two up to 1024.")
+shared_array = row("shared_array", "(shape, dtype, align: int = 16, swizzle: int = 0) -> array", ToFrontend("shared_array"), "An array that the threads of a block share; its elements start undefined. It begins at a multiple of `align` bytes, a power of two up to 1024. With `swizzle` (32, 64 or 128) its rows, which are as many bytes long, lie in the swizzled layout of tensor maps and matrix products; that shows to them only.")
 local_array = row("local_array", "(shape, dtype) -> array", ToFrontend("local_array"), "An array of the thread's own; in registers where its indices are compile-time.")
 unroll = row("unroll", "(start, stop, step)", ToFrontend("unroll"), "Like `range` with compile-time arguments; the body is repeated for every value, which is a constant in it.")
 # Barrier

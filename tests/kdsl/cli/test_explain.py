@@ -200,7 +200,7 @@ def test_without_ptxas_the_rest_is_told(run: Run, module: Path, monkeypatch: pyt
 
 def test_what_ptxas_refuses_is_told_and_fails(run: Run, module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(ptx: str, target: str) -> ptxas.Report:
-        raise ptxas.AssemblyError("ptxas info : (C7510) Potential Performance Loss\nmore")
+        raise ptxas.AssemblyError("ptxas info : (C7510) Potential Performance Loss\nmore", "")
 
     monkeypatch.setattr(facts, "assemble", refuse)
     result = run(f"{module}:total")

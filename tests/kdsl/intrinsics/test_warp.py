@@ -224,3 +224,12 @@ def test_the_default_width_is_a_warp() -> None:
     plain, given = (written("y: SliceMut[f32]", f"y[thread_index()] = shuffle_xor(y[0], 1{w})").ir() for w in ("", ", width=32"))
     assert kdsl.WARP_SIZE == 32
     assert [getattr(op, "width", None) for op in plain.body] == [getattr(op, "width", None) for op in given.body]
+
+
+@DEVICES
+def test_warpgroups_are_four_warps_each(device: Any) -> None:
+    kernel = written("y: SliceMut[i32]", "y[thread_idx.x + 16 * thread_idx.y] = i32(10 * warp_group_index() + warp_index())", (16, 24))
+    y = device.array(poison(384, kdsl.dtype("i32")))
+    kernel(y)
+    warps = np.arange(384) // 32
+    np.testing.assert_array_equal(y.numpy(), 10 * (warps // 4) + warps)

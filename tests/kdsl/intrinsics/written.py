@@ -18,7 +18,7 @@ _NUMBERS = itertools.count()
 
 
 @functools.cache
-def written(parameters: str, body: str, block: int = 32, grid: str = "1", options: str = "") -> Any:
+def written(parameters: str, body: str, block: int | tuple[int, ...] = 32, grid: str = "1", options: str = "") -> Any:
     """A kernel with these parameters, these lines in its body, and these further arguments of `@kernel`."""
     file = f"<intrinsics {next(_NUMBERS)}>"
     lines = "".join(f"    {line}\n" for line in body.splitlines())

@@ -285,6 +285,24 @@ class FakeDriver:
         grid = config.gridDimX, config.gridDimY, config.gridDimZ
         self.do_cuLaunchKernel(function, *grid, *block, config.sharedMemBytes, config.hStream, parameters, extra)
 
+    # ---------------------------------------------------------------------------------------------------------------------- tensor maps
+
+    def do_cuTensorMapEncodeTiled(
+        self, kind: Any, rank: int, address: int, extents: list[Any], strides: list[Any], box: list[Any], steps: list[Any], interleave: Any,
+        swizzle: Any, promotion: Any, fill: Any,
+    ) -> Any:  # fmt: skip
+        self.in_context()
+        assert (len(extents), len(strides), len(box), len(steps)) == (rank, rank - 1, rank, rank)
+        assert all(isinstance(n, self._real.cuuint64_t) for n in (*extents, *strides))
+        assert all(isinstance(n, self._real.cuuint32_t) for n in (*box, *steps))
+        assert {int(n) for n in steps} == {1}
+        names = (interleave.name, fill.name)
+        assert names == ("CU_TENSOR_MAP_INTERLEAVE_NONE", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+        made = self._real.CUtensorMap()
+        words = [int(address), int(kind), *map(int, (*extents, *strides, *box)), int(swizzle), int(promotion)]
+        made.opaque = [self._real.cuuint64_t(word) for word in (words + 16 * [0])[:16]]
+        return made
+
     # --------------------------------------------------------------------------------------------------------------------------- graphs
 
     def do_cuGraphCreate(self, flags: int) -> Any:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from llvmlite import ir
+
 from kdsl.backend.cpu.instructions import grid
-from kdsl.backend.cpu.lanes import Lanes
+from kdsl.backend.cpu.lanes import Lanes, Uniform
+from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
-EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {**grid.EMITTERS}
+
+def _never(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
+    """Inline PTX for which something else stands on the CPU: the code is never reached."""
+    return [Uniform(ir.Constant(value_type(of), None)) for of in op.results]
+
+
+EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {**grid.EMITTERS, "inline_ptx": _never}
 """Emits an instruction for the active lanes of a group; yields its results. The tables of the topics, joined."""
 
 

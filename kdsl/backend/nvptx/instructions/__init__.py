@@ -9,7 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import clusters, copies, grid, matrix
+from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, warpgroups
 from kdsl.ir import nodes
 
 
@@ -30,8 +30,15 @@ class Emission:
 
 
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
-    **clusters.EMITTERS, **copies.EMITTERS, **grid.EMITTERS, **matrix.EMITTERS,
-}  # fmt: skip
+    **barriers.EMITTERS,
+    **bulk.EMITTERS,
+    **clusters.EMITTERS,
+    **copies.EMITTERS,
+    **grid.EMITTERS,
+    **inline.EMITTERS,
+    **matrix.EMITTERS,
+    **warpgroups.EMITTERS,
+}
 """Emits an instruction; yields its results. The tables of the topics, joined."""
 
 

@@ -1,0 +1,63 @@
+"""Inline PTX: one or several instructions as a statement, a value, or several values.
+
+Operands are written `$0`, `$1` …, results first. All of it is taken by LLVM as an effect that touches all memory, so that nothing moves across it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from llvmlite import ir
+
+_I32: Final = ir.IntType(32)
+_ORDERS_ALL: Final = "~{memory}"
+_LETTERS: Final = {16: "h", 32: "r", 64: "l"}
+
+
+def letter(kind: ir.Type) -> str:
+    """The constraint for a register of a type."""
+    if isinstance(kind, ir.IntType):
+        return _LETTERS[kind.width]
+    return "f" if isinstance(kind, ir.FloatType) else "d"
+
+
+def statement(builder: ir.IRBuilder, text: str, *arguments: Any, convergent: bool = False) -> None:
+    """Instructions that yield nothing."""
+    call(builder, text, ir.VoidType(), [letter(a.type) for a in arguments], arguments, convergent=convergent)
+
+
+def value(builder: ir.IRBuilder, text: str, result: ir.Type, *arguments: Any, convergent: bool = False) -> Any:
+    """Instructions that yield a value."""
+    constraints = ["=" + letter(result), *(letter(a.type) for a in arguments)]
+    return call(builder, text, result, constraints, arguments, convergent=convergent)
+
+
+def holds(builder: ir.IRBuilder, text: str, *arguments: Any, convergent: bool = False) -> Any:
+    """Instructions that set the predicate `p`, i1; their operands begin with `$1`."""
+    whole = f"{{ .reg .pred p; {text} selp.b32 $0, 1, 0, p; }}"
+    return builder.icmp_unsigned("!=", value(builder, whole, _I32, *arguments, convergent=convergent), _I32(0))
+
+
+def call(
+    builder: ir.IRBuilder,
+    text: str,
+    result: ir.Type,
+    constraints: Sequence[str],
+    arguments: Sequence[Any],
+    *,
+    effects: bool = True,
+    memory: bool = True,
+    convergent: bool = False,
+) -> Any:
+    """Instructions with the constraints of results and arguments, in order. `effects` and `memory`: whether LLVM has to keep them, and accesses around
+    them, where they stand."""
+    kind = ir.FunctionType(result, [a.type for a in arguments])
+    every = [*constraints, _ORDERS_ALL] if memory else list(constraints)
+    assembly = ir.InlineAsm(kind, text, ",".join(every), side_effect=effects)
+    return builder.call(assembly, list(arguments), attrs=("convergent",) if convergent else ())
+
+
+def shared_address(builder: ir.IRBuilder, pointer: Any) -> Any:
+    """A pointer into the shared space as the 32 bits that instructions take."""
+    return builder.ptrtoint(pointer, _I32)

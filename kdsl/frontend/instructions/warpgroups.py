@@ -1,0 +1,254 @@
+"""Calls of matrix products of a warpgroup: what lies where, and that it is what the hardware reads.
+
+A tile of an operand is 64 (of A) or N (of B) rows along the outer dimension of the product, and 32 bytes along k. In shared memory it lies in one of two ways:
+- k along the rows: the last dimension of the array is k, as long as the span of its swizzle, the one before it counts rows;
+- transposed, with k across: the last dimension is rows of the product, the one before it k, the one before that counts such pieces.
+Without swizzle a row has 16 bytes, so that k (or rows of the product) goes on in the dimension before.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kdsl.frontend import operators
+from kdsl.frontend.context import Context
+from kdsl.frontend.conversions import coerce, materialise
+from kdsl.frontend.instructions.emit import Handler, emit
+from kdsl.frontend.instructions.places import flag, items, number, piece, shared_array
+from kdsl.frontend.values import ArrayRef, Group, Nothing, Value, describe
+from kdsl.ir import nodes
+from kdsl.lang import swizzle
+from kdsl.lang.intrinsics import Intrinsic
+from kdsl.lang.intrinsics.warpgroups import MOST_COLUMNS, PRODUCTS, ROWS, Product
+from kdsl.lang.types import DTYPES, F32, U32
+
+_DEPTH: Final = 32
+"""Bytes of a product along k."""
+_FRAGMENT: Final = 4
+"""Registers of A for one product."""
+_MOST_PENDING: Final = 7
+_MOST_OFFSET: Final = 0x3FFFF
+"""What the offsets of a descriptor hold."""
+
+Given = Mapping[str, Value]
+Places = Mapping[str, ast.AST]
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile in shared memory."""
+
+    element: nodes.Element
+    """Where it begins, at the start of a row."""
+    offset: nodes.ValueOp
+    """Bytes from there, u32."""
+    leading: int
+    """Leading offset of its descriptor in bytes."""
+    stride: int
+    """Stride of its descriptor in bytes."""
+    span: int
+    """Its swizzle."""
+
+
+def _whole_groups(ctx: Context, row: Intrinsic, node: ast.AST) -> None:
+    x, y, z = ctx.block_dim
+    if x * y * z % nodes.WARP_GROUP_SIZE:
+        raise ctx.error(
+            f"{row.name}() is for warpgroups of {nodes.WARP_GROUP_SIZE} threads, and the block has {x * y * z}",
+            node,
+            f"make the block a multiple of {nodes.WARP_GROUP_SIZE}",
+        )
+
+
+def _plain(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
+    _whole_groups(ctx, row, node)
+    emit(ctx, row)
+    return Nothing()
+
+
+def _wait(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
+    _whole_groups(ctx, row, node)
+    emit(ctx, row, options={"pending": number(ctx, row, given["pending"], places["pending"], "`pending`", 0, _MOST_PENDING)})
+    return Nothing()
+
+
+def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
+    _whole_groups(ctx, row, node)
+    right = shared_array(ctx, row, given["b"], places["b"], writes=False)
+    product = _product(ctx, row, right, places["b"])
+    registers = _accumulators(ctx, row, given["accumulator"], product, places["accumulator"])
+    columns = 2 * len(registers)
+    across = [flag(ctx, row, given[name], places[name], f"`{name}`") for name in ("transpose_a", "transpose_b")]
+    for side, name in zip(across, ("transpose_a", "transpose_b"), strict=True):
+        if side and not product.transposes:
+            raise ctx.error(f"`{name}` of {right.array.type}", places[name], "only operands of 16 bits can lie with k across the rows")
+    accumulate = materialise(ctx, operators.truth(ctx, given["accumulate"], places["accumulate"]), places["accumulate"])
+    options: dict[str, nodes.Option] = {"n": columns, "type": right.array.type.name}
+    elements: tuple[nodes.Element, ...] = ()
+    fragment = given["a"]
+    if isinstance(fragment, Group):
+        if across[0]:
+            raise ctx.error(
+                "a fragment in registers cannot be transposed", places["transpose_a"], "load it with ldmatrix(…, transpose=True)"
+            )
+        left = _fragment(ctx, row, fragment, product, given["a_index"], places["a"], places["a_index"])
+    else:
+        base = shared_array(ctx, row, fragment, places["a"], writes=False)
+        of, other = base.array.type, right.array.type
+        if of is not other:
+            raise ctx.error(f"{row.name}() of {of} and {other}", places["a"], "give both operands one element type")
+        tile = _tile(ctx, row, base, given["a_index"], places["a"], places["a_index"], ROWS, across=across[0])
+        elements, left = (tile.element,), (tile.offset,)
+        options |= _layout("a", tile)
+    tile = _tile(ctx, row, right, given["b_index"], places["b"], places["b_index"], columns, across=across[1])
+    options |= _layout("b", tile) | {"a_registers": isinstance(fragment, Group), "transpose_a": across[0], "transpose_b": across[1]}
+    before = tuple(ctx.get(register) for register in registers)
+    results = emit(
+        ctx,
+        row,
+        arguments=(accumulate, *left, tile.offset, *before),
+        elements=(*elements, tile.element),
+        options=options,
+        results=(DTYPES[product.accumulator],) * len(registers),
+    )
+    for register, result in zip(registers, results, strict=True):
+        ctx.set(register, result)
+    return Nothing()
+
+
+def _layout(side: str, tile: _Tile) -> dict[str, nodes.Option]:
+    return {f"{side}_leading": tile.leading, f"{side}_stride": tile.stride, f"{side}_swizzle": tile.span}
+
+
+def _product(ctx: Context, row: Intrinsic, base: ArrayRef, node: ast.AST) -> Product:
+    found = PRODUCTS.get(base.array.type.name)
+    if found is None:
+        raise ctx.error(f"{row.name}() of {base.array.type}", node, f"there are products of {', '.join(PRODUCTS)} (f32 counts as tf32)")
+    return found
+
+
+def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, node: ast.AST) -> list[nodes.Variable]:
+    """The variables of the accumulators in order."""
+    wanted = DTYPES[product.accumulator]
+    if not isinstance(value, ArrayRef) or value.array.space != "local" or len(value.array.shape) != 1 or value.array.type is not wanted:
+        raise ctx.error(
+            f"the accumulators of {row.name}() are a local array of {wanted} of one dimension, not {describe(value)}",
+            node,
+            f"make them with local_array(N // 2, {wanted})",
+        )
+    array = value.array
+    columns = 2 * array.size
+    step = 16 if wanted.is_integer and columns > 32 else 8
+    if columns % step or not 8 <= columns <= MOST_COLUMNS:
+        raise ctx.error(
+            f"{array.size} accumulators per thread are a product of {columns} columns",
+            node,
+            f"N is a multiple of {step} of at most {MOST_COLUMNS}; there are N // 2 accumulators",
+        )
+    if value.registers is None:
+        raise ctx.error(
+            f"`{array.name}` does not lie in registers, where accumulators have to",
+            node,
+            "index it with numbers that the compiler knows only: loop with unroll()",
+        )
+    return [value.registers[(position,)] for position in range(array.size)]
+
+
+def _fragment(
+    ctx: Context, row: Intrinsic, value: Group, product: Product, subscript: Value, node: ast.AST, index_node: ast.AST
+) -> tuple[nodes.ValueOp, ...]:
+    """The registers of a fragment of A: four u32, as `ldmatrix` yields them; of tf32 also four f32."""
+    if len(value.items) != _FRAGMENT:
+        raise ctx.error(f"a fragment of A has {_FRAGMENT} registers, not {len(value.items)}", node, "as those of ldmatrix(…)")
+    if not (isinstance(subscript, Group) and not subscript.items):
+        raise ctx.error("a fragment in registers has no index", index_node, "write ()")
+    registers = []
+    for item, place in items(value, node):
+        if product.ptx == "tf32" and isinstance(item, nodes.ValueOp) and item.type is F32:
+            registers.append(ctx.bitcast(U32, item))
+        else:
+            registers.append(coerce(ctx, item, U32, place, "a register of a fragment"))
+    return tuple(registers)
+
+
+def _tile(
+    ctx: Context, row: Intrinsic, base: ArrayRef, subscript: Value, node: ast.AST, index_node: ast.AST, rows: int, *, across: bool
+) -> _Tile:
+    """The tile of `rows` rows that begins at an element."""
+    array = base.array
+    span = array.swizzle or swizzle.CHUNK
+    itemsize = array.type.itemsize
+    rank, wide = len(array.shape), span // itemsize
+    depth = _DEPTH // itemsize
+    if array.shape[-1] != wide or rank < 2:
+        raise ctx.error(
+            f"{row.name}(): the last extent of `{array.name}` is {array.shape[-1]} of {rank}", node,
+            f"of an operand it is as long as the swizzle: {wide} elements of {array.type}, or 64 with swizzle=128 of bf16, and there is another before it",
+        )  # fmt: skip
+    if len(items(subscript, index_node)) != rank:
+        raise ctx.error(f"`{array.name}` has {rank} dimensions", index_node, "name the element where the tile begins")
+    array.alignment = max(array.alignment, swizzle.pattern_bytes(span))
+    sizes, steps = [1] * rank, [1] * rank
+    group = swizzle.ROWS * span
+    if across:
+        pieces = -(-rows // wide)
+        sizes[-2], steps[-2] = depth, swizzle.ROWS
+        sizes[-1], steps[-1] = min(rows, wide), wide
+        apart = array.shape[-2] * span
+        if pieces > 1:
+            _dimension(
+                ctx, row, array, rank >= 3, f"{pieces} pieces of {wide} rows of the product, the dimension before k counts them", node
+            )
+            sizes[-3] = pieces
+        # Which of the two offsets is that along k differs without swizzle (PTX ISA, "Strides")
+        leading, stride = (group, apart) if not array.swizzle else (apart, group)
+    else:
+        sizes[-2], steps[-2] = rows, swizzle.ROWS
+        sizes[-1], steps[-1] = min(depth, wide), min(depth, wide)
+        leading, stride = 16, group
+        if depth > wide:
+            _dimension(ctx, row, array, rank >= 3, f"{depth // wide} pieces of k, the dimension before the rows counts them", node)
+            sizes[-3] = depth // wide
+            leading = array.shape[-2] * span
+        elif rows > array.shape[-2] and rank >= 3 and rows % array.shape[-2] == 0:
+            sizes[-2], sizes[-3] = array.shape[-2], rows // array.shape[-2]  # rows that go on in the dimension before
+    if max(leading, stride) > _MOST_OFFSET:
+        raise ctx.error(f"{row.name}(): the pieces of `{array.name}` are {max(leading, stride)} bytes apart", node, "use smaller tiles")
+    found = piece(ctx, row, base, subscript, index_node, sizes, steps)
+    indices = found.element.indices
+    if found.holds is not None:
+        if not base.unchecked:
+            raise ctx.error(
+                f"{row.name}(): the compiler cannot see that this tile is inside `{array.name}`", index_node,
+                f"bound the indices, as in stage % {array.shape[0]}, or write {array.name}.unchecked, which checked builds still check",
+            )  # fmt: skip
+        # in a checked build a product cannot be left out: it is reported, and made with a tile that is inside
+        site = ctx.new_site("assert", f"{row.name}(): the tile is inside {array.name}", None)
+        ctx.emit(nodes.Assertion(location=ctx.location, condition=found.holds, site=site))
+        indices = tuple(_clamped(ctx, value, extent - size) for value, extent, size in zip(indices, array.shape, sizes, strict=True))
+    first = indices[-1]
+    offset = ctx.cast(U32, ctx.binary("mul", first, ctx.constant(first.type, itemsize)))
+    element = nodes.Element(array, (*indices[:-1], ctx.constant(first.type, 0)))
+    return _Tile(element, offset, leading, stride, array.swizzle)
+
+
+def _dimension(ctx: Context, row: Intrinsic, array: nodes.Array, present: bool, why: str, node: ast.AST) -> None:
+    if not present:
+        raise ctx.error(f"{row.name}(): `{array.name}` has {len(array.shape)} dimensions; there are {why}", node, "add a dimension")
+
+
+def _clamped(ctx: Context, value: nodes.ValueOp, most: int) -> nodes.ValueOp:
+    low = ctx.binary("max", value, ctx.constant(value.type, 0))
+    return ctx.binary("min", low, ctx.constant(value.type, most))
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "wgmma_fence": _plain,
+    "wgmma": _wgmma,
+    "wgmma_commit": _plain,
+    "wgmma_wait": _wait,
+}
+"""By the name in `ToInstruction`."""
