@@ -120,6 +120,20 @@ def _coordinates(ctx: Context, row: Intrinsic, given: Given, places: Places, of:
     return tuple(narrow)
 
 
+def _on_grid(ctx: Context, of: nodes.TensorMap, coordinates: tuple[nodes.ValueOp, ...]) -> nodes.ValueOp | None:
+    """Whether the rows of a box begin at a multiple of 16 bytes of those of the array, None if they certainly do. On the H200 the copy is an illegal
+    instruction otherwise, which ends the program."""
+    together = max(swizzle.CHUNK // of.type.itemsize, 1)
+    innermost = coordinates[of.rank - 1]
+    if multiple_of(ctx, innermost) % together == 0:
+        return None
+    rest = ctx.binary("and", innermost, ctx.constant(I32, together - 1))
+    return ctx.compare("eq", rest, ctx.constant(I32, 0))
+
+
+_GRID: Final = "the last coordinate is a multiple of 16 bytes"
+
+
 def _evict(ctx: Context, row: Intrinsic, given: Given, places: Places) -> str:
     return option(ctx, row, given["evict"], places["evict"], "`evict`", tuple(EVICT))
 
@@ -150,6 +164,7 @@ def _tma_load(ctx: Context, row: Intrinsic, given: Given, places: Places, node: 
     with (
         guarded(ctx, bar.holds, f"{row.name}(): the barrier exists"),
         guarded(ctx, part.holds, f"{row.name}(): the place exists", complete),
+        guarded(ctx, _on_grid(ctx, of, arguments), f"{row.name}(): {_GRID}", complete),
     ):
         emit(ctx, row, elements=elements, arguments=arguments, options=options)
     return Nothing()
@@ -168,7 +183,10 @@ def _tma_store(ctx: Context, row: Intrinsic, given: Given, places: Places, node:
             raise ctx.error(f'tma_reduce() with op="{operation}" of {of.type}', node, f"it takes {', '.join(REDUCTIONS[operation])}")
     else:
         options["evict"] = _evict(ctx, row, given, places)
-    with guarded(ctx, part.holds, f"{row.name}(): the place exists"):
+    with (
+        guarded(ctx, part.holds, f"{row.name}(): the place exists"),
+        guarded(ctx, _on_grid(ctx, of, arguments), f"{row.name}(): {_GRID}"),
+    ):
         emit(ctx, row, elements=(part.element, _of_map(of)), arguments=arguments, options=options)
     return Nothing()
 
@@ -176,7 +194,9 @@ def _tma_store(ctx: Context, row: Intrinsic, given: Given, places: Places, node:
 def _tma_prefetch(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
     of = _map(ctx, row, given["map"], places["map"])
     of.read = True
-    emit(ctx, row, elements=(_of_map(of),), arguments=_coordinates(ctx, row, given, places, of))
+    arguments = _coordinates(ctx, row, given, places, of)
+    with guarded(ctx, _on_grid(ctx, of, arguments), f"{row.name}(): {_GRID}"):
+        emit(ctx, row, elements=(_of_map(of),), arguments=arguments)
     return Nothing()
 
 

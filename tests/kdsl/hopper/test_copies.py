@@ -79,7 +79,8 @@ def cut(a: npt.NDArray[Any], start: tuple[int, ...], shape: tuple[int, ...]) -> 
     return found
 
 
-PLACES = [(0, 0), (8, 32), (3, 5), (-2, -3), (35, 60), (39, 71), (40, 0), (-200, 0), (2**31 - 1, 0)]
+PLACES = [(0, 0), (8, 32), (3, 4), (-2, -4), (35, 60), (39, 68), (40, 0), (-200, 0), (2**31 - 1, 0)]
+"""The last coordinate is a multiple of 16 bytes."""
 
 
 @on_tensor_memory_gpus
@@ -97,7 +98,7 @@ def test_a_box_without_swizzle_and_zeros_outside(gpu: Any, place: tuple[int, int
 def test_a_swizzled_box_looks_the_same_to_threads(gpu: Any, span: int, of: Any) -> None:
     a = whole((40, 160), of, span, 100)
     wide = span // np.dtype(of).itemsize
-    for place in ((0, 0), (9, 16), (33, 150)):
+    for place in ((0, 0), (9, 16), (33, 144)):
         y = gpu.array(poisoned((24, wide), np.int8).astype(of))
         box(gpu.array(a), y, *place, 24, wide, span)
         np.testing.assert_array_equal(y.numpy(), cut(a, place, (24, wide)))
@@ -108,8 +109,26 @@ def test_a_swizzled_box_looks_the_same_to_threads(gpu: Any, span: int, of: Any) 
 def test_element_types(gpu: Any, of: Any) -> None:
     a = whole((9, 48), of, 3, 100)
     y = gpu.array(whole((4, 16), of, 4))
-    box(gpu.array(a), y, 7, 40, 4, 16, 0)
-    np.testing.assert_array_equal(y.numpy(), cut(a, (7, 40), (4, 16)))
+    column = 40 if a.itemsize > 1 else 32
+    box(gpu.array(a), y, 7, column, 4, 16, 0)
+    np.testing.assert_array_equal(y.numpy(), cut(a, (7, column), (4, 16)))
+
+
+@on_tensor_memory_gpus
+@pytest.mark.parametrize("place", [(0, 1), (3, 5), (-2, -3), (39, 71)])
+def test_rows_that_begin_between_16_bytes_are_left_out_and_nobody_waits(gpu: Any, place: tuple[int, int]) -> None:
+    """On the H200 the instruction would be an illegal one."""
+    a = whole((40, 72), np.float32, 1, 1000) + 1
+    y = gpu.array(poisoned((8, 32)))
+    box(gpu.array(a), y, *place, 8, 32, 0)
+    with pytest.raises(kdsl.BoundsError, match=r"tma_load\(\): the last coordinate is a multiple of 16 bytes"):
+        gpu.synchronize()
+    before = poisoned((40, 72))
+    c = gpu.array(before)
+    written_box(c, gpu.array(whole((8, 32), np.float32, 10, 1000)), *place, 0, 32, False)
+    with pytest.raises(kdsl.BoundsError, match=r"tma_store\(\): the last coordinate is a multiple of 16 bytes"):
+        gpu.synchronize()
+    np.testing.assert_array_equal(c.numpy(), before)
 
 
 @on_tensor_memory_gpus
@@ -168,7 +187,7 @@ def volumes(a: TensorMap[f32, D3], b: TensorMap[f32, D4], y: SliceMut[f32, D2], 
 @on_tensor_memory_gpus
 def test_one_three_and_four_dimensions(gpu: Any) -> None:
     a = whole((100,), np.float32, 7, 1000)
-    for start in (0, 50, -10):
+    for start in (0, 52, -12):
         y = gpu.array(poisoned((64,)))
         line(gpu.array(a), y, start)
         np.testing.assert_array_equal(y.numpy(), cut(a, (start,), (64,)))
@@ -218,8 +237,8 @@ def test_a_box_is_added(gpu: Any, of: Any) -> None:
     x, c = whole((8, wide), of, 11), whole((20, 72), of, 12)
     on_gpu = gpu.array(c)
     for _ in range(2):
-        written_box(on_gpu, gpu.array(x), 15, 3, 128, wide, True)
-    c[15:20, 3 : 3 + wide] += 2 * x[:5, : 72 - 3]
+        written_box(on_gpu, gpu.array(x), 15, 8, 128, wide, True)
+    c[15:20, 8 : 8 + wide] += 2 * x[:5, : 72 - 8]
     np.testing.assert_array_equal(on_gpu.numpy(), c)
 
 
