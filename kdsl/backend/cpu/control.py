@@ -16,6 +16,7 @@ from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.trips import Trips
+from kdsl.backend.llvm.module import loop_that_stays
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
@@ -319,10 +320,17 @@ class Control:
         start, stop, step = (e.value(v) for v in (op.start, op.stop, op.step))
         if e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
             self._divergent_for(op, start, stop, step)
+        elif op in e.splits:
+            for part in e.splits[op]:
+                e.only = part
+                e.regions.fetch(part)
+                self._uniform_for(op, start, stop, step, rolled=True)
+                e.regions.keep(part)
+            e.only = None
         else:
             self._uniform_for(op, start, stop, step)
 
-    def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+    def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes, *, rolled: bool = False) -> None:
         e = self.e
         b = e.builder
         whole = e.mask
@@ -339,7 +347,9 @@ class Control:
         latch.open()
         if not e.dead:
             going = e.scalar(trips.next())
-            b.cbranch(going, body, exhausted)
+            back = b.cbranch(going, body, exhausted)
+            if rolled:  # LLVM would unroll it, and keep what several trips read in registers that are not there
+                back.set_metadata("llvm.loop", loop_that_stays(e.module))
         b.position_at_end(exhausted)
         e.mask, e.dead = whole, False
         e.block(op.orelse)

@@ -18,6 +18,7 @@ from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, POINTER, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
 from kdsl.backend.cpu.masks import Mask, Masks
+from kdsl.backend.cpu.split import Part, splits
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
@@ -46,6 +47,7 @@ class Emission:
         self.groups = -(-kernel.threads // width)
         self.uniformity = Uniformity(kernel, width)
         self.plan = Plan(kernel, self.uniformity)
+        self.splits = splits(kernel, self.plan, host, width)
         self.module = module
         self.builder = ir.IRBuilder()
         self.scalars = Arithmetic(self.builder)
@@ -82,6 +84,8 @@ class Emission:
         """Stack slots of variables."""
         self.buffers: dict[object, Any] = {}
         """Stack slots for what goes through memory within one operation, by what they are for."""
+        self.only: Part | None = None
+        """The operations that are emitted of a loop that is split; None for all."""
 
     # ------------------------------------------------------------------------------------------------------------------ basics
 
@@ -150,6 +154,8 @@ class Emission:
     def operations(self, ops: Iterable[nodes.Op]) -> None:
         """Emit operations in order, until one that control does not pass."""
         for op in ops:
+            if self.only is not None and op not in self.only:
+                continue
             self.operation(op)
             if self.dead:
                 return

@@ -42,6 +42,10 @@ class Region:
     returns: bool = False
     """Whether threads may return in it."""
 
+    def walk(self) -> Iterator[nodes.Op]:
+        """All operations, nested ones included."""
+        return _walk_all(self.ops)
+
 
 Item: TypeAlias = "Region | nodes.Op"
 

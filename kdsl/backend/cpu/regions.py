@@ -15,6 +15,7 @@ from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.scratch import Context
+from kdsl.backend.cpu.split import Part
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level
@@ -36,6 +37,8 @@ class Regions:
         """Per group the lanes that have not returned, as bits; None if no thread returns before a later region."""
         self.contexts: dict[nodes.ValueOp | nodes.Variable, Context] = {}
         self.exports: dict[nodes.ValueOp, Any] = {}
+        self.deferred: set[nodes.Variable] = set()
+        """Variables of the present region that loops which are split fetch and keep."""
         self._full = ir.Constant(emission.masks.bits, -1)
 
     # ------------------------------------------------------------------------------------------------------------ block level
@@ -148,8 +151,11 @@ class Regions:
         e.control.pending = [lanes_end]
         for value in region.imports:
             self._import(value)
+        self.deferred = self._in_split_loops(region)
         for variable in region.variables:
             e.homes.setdefault(variable, e.frame)
+            if variable in self.deferred:
+                continue
             if variable in self.contexts:
                 b.store(self.contexts[variable].load(), e.variables[variable])
             elif e.plan.home_of[variable] in e.plan.items:
@@ -168,13 +174,41 @@ class Regions:
         e = self.e
         b = e.builder
         for variable in region.variables:
-            if variable in self.contexts and variable in region.assigned:
+            if variable in self.contexts and variable in region.assigned and variable not in self.deferred:
                 self.contexts[variable].store(b.load(e.variables[variable], typ=e.variable_type(variable)))
         if self.alive is not None and region.returns:
             bits = e.masks.packed(rest)
             self.alive.store(bits)
             some = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
             b.store(b.or_(b.load(anyone, typ=BIT), some), anyone)
+
+    def _in_split_loops(self, region: Region) -> set[nodes.Variable]:
+        """Variables with contexts that the region only touches in loops that are split. Each of the loops fetches and keeps those of its part: all at once
+        would not fit into the registers.
+        """
+        inside: set[nodes.Op] = set()
+        touched: set[nodes.Variable] = set()
+        others: set[nodes.Variable] = set()
+        for op in region.walk():
+            if op in self.e.splits:
+                inside.update(nodes.walk(op.body))
+            if isinstance(op, nodes.Get | nodes.Set):
+                (touched if op in inside else others).add(op.variable)
+        return {variable for variable in touched - others if variable in self.contexts}
+
+    def fetch(self, part: Part) -> None:
+        """Load the contexts that a part of a split loop needs."""
+        for variable in self._of_part(part, nodes.Get | nodes.Set):
+            self.e.builder.store(self.contexts[variable].load(), self.e.variables[variable])
+
+    def keep(self, part: Part) -> None:
+        """Store the contexts that a part of a split loop has changed."""
+        for variable in self._of_part(part, nodes.Set):
+            self.contexts[variable].store(self.e.builder.load(self.e.variables[variable], typ=self.e.variable_type(variable)))
+
+    def _of_part(self, part: Part, kinds: Any) -> list[nodes.Variable]:
+        touched = {op.variable for op in part if isinstance(op, kinds)} & self.deferred
+        return [variable for variable in self.e.kernel.variables if variable in touched]  # in an order that is always the same
 
     def _initial_mask(self) -> Mask:
         """The lanes of the group that are threads and have not returned."""
