@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from kdsl import Array
-from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
+from staleynet.kernels.matmul import CPU, Product, matmul_naive, matmul_register_blocked, matmul_tiled, register_blocked
 from staleynet.ops.checks import check_size
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -16,6 +16,8 @@ Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
+_KERNELS_CPU = {**_KERNELS, "register_blocked": register_blocked(CPU)}
+"""The same with the schedules of a CPU, which change no bit."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def matmul(
     _check_distinct(c, m=m, n=n, sequences=sequences, heads=heads)
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
     # too), and no two threads write the same element of C.
-    _KERNELS[version](
+    kernels = _KERNELS_CPU if c.array.device.target == "cpu" else _KERNELS
+    kernels[version](
         c.array,
         a.array,
         b.array,

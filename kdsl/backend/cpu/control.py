@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kdsl.backend.cpu.frames import Frame
-from kdsl.backend.cpu.lanes import Lanes, Uniform
+from kdsl.backend.cpu.lanes import Lanes, Uniform, Vector
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.trips import Trips
+from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import loop_that_stays
 from kdsl.ir import nodes
 
@@ -108,21 +109,46 @@ class Control:
         condition = self.e.value(op.condition)
         if isinstance(condition, Uniform):
             self._uniform_if(op, condition.scalar)
+        elif self.e.attempt is not None and self.e.mask is None and isinstance(condition, Vector) and condition.every is not None:
+            self._agreed_if(op, condition)
         elif self.e.is_uniform(op.condition):
             self._uniform_if(op, self.e.scalar(condition))
         else:
             self._varying_if(op, self.e.lanes.vector(condition))
 
+    def _agreed_if(self, op: nodes.If, condition: Vector) -> None:
+        """A branch on which the lanes of a wide group agree, or else it gives up."""
+        e = self.e
+        assert e.attempt is not None
+        e.attempt.count()
+        then, other = e.append("then"), e.append("notall")
+        e.builder.cbranch(condition.every, then, other)
+        e.builder.position_at_end(other)
+        after = Merge(e, "endif")
+        orelse = e.append("else") if op.orelse.ops else None
+        if orelse is not None:
+            e.builder.cbranch(condition.none, orelse, e.attempt.otherwise)
+        else:
+            after.branch(e.builder.not_(condition.none), e.attempt.otherwise, None)
+        self._branches(op, then, orelse, after)
+
     def _uniform_if(self, op: nodes.If, condition: Any) -> None:
         e = self.e
-        mask = e.mask
         then, after = e.append("then"), Merge(e, "endif")
-        if op.orelse.ops:
-            orelse = e.append("else")
+        orelse = e.append("else") if op.orelse.ops else None
+        if orelse is not None:
             e.builder.cbranch(condition, then, orelse)
         else:
-            after.branch(condition, then, mask)
-        for block, start in ((op.then, then), (op.orelse, orelse if op.orelse.ops else None)):
+            after.branch(condition, then, e.mask)
+        self._branches(op, then, orelse, after)
+
+    def _branches(self, op: nodes.If, then: ir.Block, orelse: ir.Block | None, after: Merge) -> None:
+        """Emit both branches at their places, and go on behind them."""
+        e = self.e
+        mask = e.mask
+        before = e.attempt.state() if e.attempt is not None else False
+        final = before
+        for block, start in ((op.then, then), (op.orelse, orelse)):
             if start is None:
                 continue
             e.builder.position_at_end(start)
@@ -130,11 +156,17 @@ class Control:
             e.block(block)
             if not e.dead:
                 after.arrive(e.mask)
+            if e.attempt is not None:
+                final |= e.attempt.resume(before)
+        if e.attempt is not None:
+            e.attempt.resume(final)
         e.mask = after.open()
 
     def _varying_if(self, op: nodes.If, condition: Any) -> None:
         e = self.e
         whole, frame = e.mask, e.frame
+        if e.attempt is not None and not e.plan.is_flat(op):
+            raise Unfit
         then, orelse = e.masks.both(whole, condition), e.masks.without(whole, condition)
         if e.plan.is_flat(op):
             guarded, e.guarded = e.guarded, False
@@ -227,6 +259,8 @@ class Control:
     def _uniform_while(self, op: nodes.While) -> None:
         e = self.e
         whole = e.mask
+        if e.attempt is not None:
+            raise Unfit
         head, leave = Merge(e, "while"), Merge(e, "endwhile")
         head.arrive(whole)
         self.targets[op] = Target(leave, head)
@@ -337,6 +371,8 @@ class Control:
         trips = Trips(e, op, start, stop, step)
         body, exhausted = e.append("for"), e.append("exhausted")
         latch, leave = Merge(e, "next"), Merge(e, "endfor")
+        if e.attempt is not None:
+            e.attempt.enter_loop()
         b.cbranch(e.scalar(trips.first()), body, exhausted)
         b.position_at_end(body)
         e.values[op.counter] = trips.counter()
@@ -350,6 +386,8 @@ class Control:
             back = b.cbranch(going, body, exhausted)
             if rolled:  # LLVM would unroll it, and keep what several trips read in registers that are not there
                 back.set_metadata("llvm.loop", loop_that_stays(e.module))
+        if e.attempt is not None:
+            e.attempt.leave_loop()
         b.position_at_end(exhausted)
         e.mask, e.dead = whole, False
         e.block(op.orelse)

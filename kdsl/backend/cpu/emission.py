@@ -19,6 +19,7 @@ from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, POINTER, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
 from kdsl.backend.cpu.masks import Mask, Masks
 from kdsl.backend.cpu.split import Part, splits
+from kdsl.backend.cpu.wide import Attempt, wide_width
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
@@ -29,7 +30,8 @@ from kdsl.ir.uniformity import Level, Uniformity
 class Emission:
     """Everything that the parts share while one kernel is emitted."""
 
-    def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module) -> None:
+    def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module, narrow: Emission | None = None) -> None:
+        """`narrow` is the emission of the same kernel for groups of the usual width, to whose code that for wide groups belongs."""
         from kdsl.backend.cpu.checks import Checks
         from kdsl.backend.cpu.control import Control
         from kdsl.backend.cpu.exchange import Exchanges
@@ -46,17 +48,17 @@ class Emission:
         self.width = width
         self.groups = -(-kernel.threads // width)
         self.uniformity = Uniformity(kernel, width)
-        self.plan = Plan(kernel, self.uniformity)
+        self.plan: Plan = Plan(kernel, self.uniformity) if narrow is None else narrow.plan.of(self.uniformity)
         self.splits = splits(kernel, self.plan, host, width)
         self.module = module
-        self.builder = ir.IRBuilder()
+        self.builder: ir.IRBuilder = ir.IRBuilder() if narrow is None else narrow.builder
         self.scalars = Arithmetic(self.builder)
         self.vectors = Arithmetic(self.builder, width)
-        self.lanes = LaneArithmetic(self.builder, width, host.compact_masks)
+        self.lanes = LaneArithmetic(self.builder, width, host.compact_masks, sure=narrow is not None)
         self.masks = Masks(self.builder, width)
-        self.scratch = Scratch(self)
+        self.scratch: Scratch = Scratch(self) if narrow is None else narrow.scratch
         self.failures = Failures(self)
-        self.storage = Storage(self)
+        self.storage: Storage = Storage(self) if narrow is None else narrow.storage.of(self)
         self.checks = Checks(self)
         self.memory = MemoryAccess(self)
         self.exchanges = Exchanges(self)
@@ -64,7 +66,7 @@ class Emission:
         self.control = Control(self)
         self.regions = Regions(self)
 
-        self.arguments: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {} if narrow is None else narrow.arguments
         """LLVM values of the slots of `ir.abi`, by their names."""
         self.values: dict[nodes.ValueOp, Lanes] = {}
         """What has been emitted and may be used at the builder's position."""
@@ -84,6 +86,11 @@ class Emission:
         """Stack slots of variables."""
         self.buffers: dict[object, Any] = {}
         """Stack slots for what goes through memory within one operation, by what they are for."""
+        self.attempt: Attempt | None = None
+        """The region that is being emitted for a wide group; None in groups of the usual width."""
+        wider = wide_width(kernel, host, width) if narrow is None else None
+        self.wide: Emission | None = None if wider is None else Emission(kernel, host, wider, module, self)
+        """The emission of wide groups, if the kernel has them."""
         self.only: Part | None = None
         """The operations that are emitted of a loop that is split; None for all."""
 
@@ -224,6 +231,8 @@ class Emission:
                 return atomics.value(self, op)
             case nodes.Compare():
                 return self._compare(op)
+            case nodes.Binary() | nodes.Unary() if op.type.is_bool and self.attempt is not None:
+                return self._logic(op) or self._pure(op)
             case nodes.Binary() if op.type.is_integer:
                 return self._integer(op) or self._pure(op)
             case nodes.Cast() if op.type.is_integer and op.operand.type.is_integer:
@@ -263,6 +272,21 @@ class Emission:
             if found is not None:
                 return found
         return self._pure(op)
+
+    def _logic(self, op: nodes.Binary | nodes.Unary) -> Lanes | None:
+        """Logic in a wide group, where it should stay known whether all lanes agree."""
+        operands = [self.value(o) for o in nodes.operands(op)]
+        if all(isinstance(o, Uniform) for o in operands):
+            return None
+        match op.op:
+            case "and":
+                return self.lanes.both(*operands)
+            case "or":
+                return self.lanes.either(*operands)
+            case "not" if isinstance(operands[0], Vector):
+                return self.lanes.opposite(operands[0])
+            case _:
+                return None
 
     def _integer(self, op: nodes.Binary) -> Lanes | None:
         """Integer arithmetic on linear values and on uniform ones whose multiples are worth knowing; None leaves it to the general case."""

@@ -6,6 +6,7 @@ scatters. Where arrays lie stands in `storage.py`, checks in `checks.py`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from llvmlite import ir
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.scratch import ALIGNMENT
+from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.ir import nodes
 from kdsl.lang.types import DType
@@ -57,13 +59,22 @@ class MemoryAccess:
         `access` takes the indices, which are checked, and the number of the element."""
         index = self.e.storage.index(memory, indices)
         if isinstance(memory, nodes.View) and isinstance(index, Linear):
-            stride = next((t for t in index.terms if t.coefficient is not None and t.offsets == self.e.lanes.iota), None)
+            stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
                 near_indices = [near] if memory.rank == 1 else indices
+                if self.e.attempt is not None:
+                    self.e.attempt.require(is_one)
+                    return access(near_indices, near)
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
+
+    def _has_runs(self, offsets: tuple[int, ...]) -> bool:
+        """Whether offsets, multiplied by a stride, are runs of neighbours if the stride is 1."""
+        if self.e.attempt is None:
+            return offsets == self.e.lanes.iota
+        return all(b - a == 1 for i, (a, b) in enumerate(itertools.pairwise(offsets)) if (i + 1) % _LEAST_RUN)
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
         e = self.e
@@ -245,6 +256,8 @@ class MemoryAccess:
         return pointers
 
     def _gather(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, mask: Mask) -> Any:
+        if self.e.attempt is not None:
+            raise Unfit
         return self._gathered(self._addresses(memory, kind, start, index), kind, mask, memory)
 
     def gather(self, start: Any, kind: ir.Type, lanes: Any, mask: Mask, memory: Any) -> Any:
@@ -272,6 +285,8 @@ class MemoryAccess:
 
         def store_at(places: list[Lanes], index: Lanes) -> None:
             def access(mask: Mask) -> None:
+                if e.attempt is not None:
+                    e.attempt.stores(op.memory)
                 self._store(op.memory, memory_type(op.memory.type), index, value, mask)
 
             if op.checked:
@@ -339,6 +354,8 @@ class MemoryAccess:
         if mask is None and isinstance(index, Linear):
             self._store_lanes(memory, kind, start, index, vector)
             return
+        if e.attempt is not None:
+            raise Unfit
         pointers = self._addresses(memory, kind, start, index)
         name = f"llvm.masked.scatter.{mangled(vector.type)}.v{e.width}p0"
         size = ir.Constant(I32, memory.type.itemsize)
