@@ -33,10 +33,6 @@ THREADS = 16
 """Threads along each side of a block."""
 DEPTH = 16
 """Columns of A and rows of B that are in shared memory at a time; equal to THREADS, so that a block copies a tile in whole passes."""
-PADDING = 4
-"""Unused elements at the end of each row of a shared tile. They spread a column over the memory banks, and keep rows aligned to 16
-bytes.
-"""
 NOTHING = -0.0
 """What stands beyond the end of A: (-0) * 0 = -0, and adding -0 changes no sum, not even the sign of a zero."""
 
@@ -151,15 +147,19 @@ class Schedule:
 
     per_thread: int
     """Rows, and columns, of C that a thread computes."""
+    depth: int
+    """Columns of A and rows of B that are in shared memory at a time, a multiple of THREADS."""
+    padding: int
+    """Unused elements at the end of each row of a shared tile, so that a column is spread over memory banks or the sets of a cache."""
     ahead: bool
     """Whether the next tiles are read into registers while the present ones are multiplied, which hides the latency of memory on a GPU. A CPU fetches
     ahead by itself, and would only copy once more.
     """
 
 
-GPU = Schedule(per_thread=4, ahead=True)
+GPU = Schedule(per_thread=4, depth=THREADS, padding=4, ahead=True)
 """16 sums in registers, and enough threads to hide latencies."""
-CPU = Schedule(per_thread=8, ahead=False)
+CPU = Schedule(per_thread=8, depth=THREADS, padding=4, ahead=False)
 """The tiles are as large as the nearest cache allows, since no thread waits for another; the compiler splits the sums into parts that fit the registers."""
 
 
@@ -171,7 +171,7 @@ def element(source: Slice[f32], first: i64, place: i64, places: u32, stride: i64
 
 def register_blocked(schedule: Schedule) -> Kernel:
     """The register-blocked version with one schedule."""
-    per_thread, ahead = schedule.per_thread, schedule.ahead
+    per_thread, depth, padding, ahead = schedule.per_thread, schedule.depth, schedule.padding, schedule.ahead
     tile_size = THREADS * per_thread
 
     @function
@@ -222,8 +222,8 @@ def register_blocked(schedule: Schedule) -> Kernel:
         all threads of a row the same word of a tile of A. Neighbouring threads also read neighbouring words of global memory, whether an
         operand is transposed or not: x runs along the smaller of its strides.
         """
-        a_tile = shared_array((tile_size, DEPTH + PADDING), f32)
-        b_tile = shared_array((DEPTH, tile_size + PADDING), f32)
+        a_tile = shared_array((tile_size, depth + padding), f32)
+        b_tile = shared_array((depth, tile_size + padding), f32)
         total = local_array((per_thread, per_thread), f32)
         left = local_array(per_thread, f32)
         right = local_array(per_thread, f32)
@@ -240,7 +240,7 @@ def register_blocked(schedule: Schedule) -> Kernel:
                 total[i, j] = 0.0
         if ahead:
             fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, 0, a_along_k, b_along_k)
-        for step in range(0, p.k, DEPTH):
+        for step in range(0, p.k, depth):
             if ahead:
                 for i in unroll(per_thread):
                     if a_along_k:
@@ -251,21 +251,22 @@ def register_blocked(schedule: Schedule) -> Kernel:
                         b_tile[x, y + THREADS * i] = b_next[i]
                     else:
                         b_tile[y, x + THREADS * i] = b_next[i]
-                if step + DEPTH < p.k:
-                    fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, step + DEPTH, a_along_k, b_along_k)
+                if step + depth < p.k:
+                    fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, step + depth, a_along_k, b_along_k)
             else:
                 for i in range(per_thread):
-                    u, v = y + THREADS * i, x + THREADS * i
-                    if a_along_k:
-                        a_tile[u, x] = element(a, a_first, tile.row + u, p.m, p.a_row, step + x, p.k, p.a_column, NOTHING)
-                    else:
-                        a_tile[v, y] = element(a, a_first, tile.row + v, p.m, p.a_row, step + y, p.k, p.a_column, NOTHING)
-                    if b_along_k:
-                        b_tile[x, u] = element(b, b_first, tile.column + u, p.n, p.b_column, step + x, p.k, p.b_row, 0.0)
-                    else:
-                        b_tile[y, v] = element(b, b_first, tile.column + v, p.n, p.b_column, step + y, p.k, p.b_row, 0.0)
+                    for j in range(0, depth, THREADS):
+                        u, v = y + THREADS * i, x + THREADS * i
+                        if a_along_k:
+                            a_tile[u, x + j] = element(a, a_first, tile.row + u, p.m, p.a_row, step + x + j, p.k, p.a_column, NOTHING)
+                        else:
+                            a_tile[v, y + j] = element(a, a_first, tile.row + v, p.m, p.a_row, step + y + j, p.k, p.a_column, NOTHING)
+                        if b_along_k:
+                            b_tile[x + j, u] = element(b, b_first, tile.column + u, p.n, p.b_column, step + x + j, p.k, p.b_row, 0.0)
+                        else:
+                            b_tile[y + j, v] = element(b, b_first, tile.column + v, p.n, p.b_column, step + y + j, p.k, p.b_row, 0.0)
             sync_threads()
-            for k in range(DEPTH):
+            for k in range(depth):
                 for i in unroll(per_thread):
                     left[i] = a_tile[y + THREADS * i, k]
                 for j in unroll(per_thread):

@@ -395,6 +395,20 @@ class Control:
             leave.arrive(e.mask)
         e.mask = leave.open()
 
+    def _whole_trips(self, op: nodes.ForRange, trips: Trips) -> None:
+        """Run the trips in which every lane takes part, without masks; the last one, and what is left, are for others."""
+        e = self.e
+        head, body, rest = e.append("whole"), e.append("wholetrip"), e.append("rest")
+        e.builder.branch(head)
+        e.builder.position_at_end(head)
+        e.values[op.counter] = trips.counter()
+        e.builder.cbranch(trips.is_whole(), body, rest)
+        e.builder.position_at_end(body)
+        e.block(op.body)
+        trips.step_once()
+        e.builder.branch(head)
+        e.builder.position_at_end(rest)
+
     def _divergent_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
         e = self.e
         b, masks = e.builder, e.masks
@@ -413,7 +427,11 @@ class Control:
             if track:
                 self.collect(done, masks.without(mask, vector))
 
-        divide(whole, trips.first())
+        if whole is None and trips.has_whole_ones():
+            self._whole_trips(op, trips)
+            divide(whole, trips.still())
+        else:
+            divide(whole, trips.first())
         b.branch(head)
         b.position_at_end(head)
         going = b.load(running, typ=masks.type)
