@@ -259,8 +259,6 @@ class Control:
     def _uniform_while(self, op: nodes.While) -> None:
         e = self.e
         whole = e.mask
-        if e.attempt is not None:
-            raise Unfit
         head, leave = Merge(e, "while"), Merge(e, "endwhile")
         head.arrive(whole)
         self.targets[op] = Target(leave, head)
@@ -352,17 +350,29 @@ class Control:
     def _for(self, op: nodes.ForRange) -> None:
         e = self.e
         start, stop, step = (e.value(v) for v in (op.start, op.stop, op.step))
-        if e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
+        if (
+            e.attempt is not None
+        ):  # what is known at this place decides: that the analysis, which knows less, calls it divergent does not matter
+            if not all(isinstance(v, Uniform) for v in (start, stop, step)):
+                raise Unfit
+            self._parts(op, start, stop, step)
+        elif e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
             self._divergent_for(op, start, stop, step)
-        elif op in e.splits:
-            for part in e.splits[op]:
-                e.only = part
-                e.regions.fetch(part)
-                self._uniform_for(op, start, stop, step, rolled=True)
-                e.regions.keep(part)
-            e.only = None
         else:
+            self._parts(op, start, stop, step)
+
+    def _parts(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        """A loop on which lanes agree, part after part if it is split."""
+        e = self.e
+        if op not in e.splits:
             self._uniform_for(op, start, stop, step)
+            return
+        for part in e.splits[op]:
+            e.only = part
+            e.regions.fetch(part)
+            self._uniform_for(op, start, stop, step, rolled=True)
+            e.regions.keep(part)
+        e.only = None
 
     def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes, *, rolled: bool = False) -> None:
         e = self.e

@@ -88,6 +88,8 @@ class Emission:
         """Stack slots for what goes through memory within one operation, by what they are for."""
         self.attempt: Attempt | None = None
         """The region that is being emitted for a wide group; None in groups of the usual width."""
+        self.is_fallback = False
+        """Whether wide groups have a region for themselves and only give here what stands out of line, so that small code matters more than fast code."""
         wider = wide_width(kernel, host, width) if narrow is None else None
         self.wide: Emission | None = None if wider is None else Emission(kernel, host, wider, module, self)
         """The emission of wide groups, if the kernel has them."""
@@ -288,6 +290,20 @@ class Emission:
             case _:
                 return None
 
+    def _without_carry(self, op: nodes.Binary, left: Lanes, right: Lanes) -> Lanes | None:
+        """A quotient or remainder of a wide group that does not pass a multiple of the divisor, as the place of an element in its row; else it gives up."""
+        if self.attempt is None or self.mask is not None or op.op not in ("floordiv", "mod"):
+            return None
+        if not isinstance(left, Linear) or not isinstance(right, Uniform) or left.offsets is None or min(left.offsets) != 0:
+            return None
+        if not modest(op.left) or op.left.range is None or op.left.range[0] < 0:
+            return None
+        b = self.builder
+        self.attempt.require(b.icmp_signed(">", right.scalar, self.i64(0)))
+        rest = b.urem(left.base, right.scalar)
+        self.attempt.require(b.icmp_unsigned("<", b.add(rest, self.i64(max(left.offsets))), right.scalar))
+        return Uniform(b.udiv(left.base, right.scalar)) if op.op == "floordiv" else Linear(rest, left.terms)
+
     def _integer(self, op: nodes.Binary) -> Lanes | None:
         """Integer arithmetic on linear values and on uniform ones whose multiples are worth knowing; None leaves it to the general case."""
         left, right = self.value(op.left), self.value(op.right)
@@ -299,7 +315,7 @@ class Emission:
             case "mul":
                 return self.lanes.multiply(left, right)
         if not isinstance(op.right, nodes.Constant):
-            return None
+            return self._without_carry(op, left, right)
         number = int(op.right.value)
         if op.op == "shl" and 0 <= number < op.type.bits:
             return self.lanes.multiply(left, self.lanes.number(value_type(op.type), 1 << number))
@@ -307,7 +323,7 @@ class Emission:
             return None
         if op.op in ("floordiv", "mod") and number > 0:
             parts = self.lanes.divide(left, number, op.left)
-            return None if parts is None else parts[0 if op.op == "floordiv" else 1]
+            return self._without_carry(op, left, right) if parts is None else parts[0 if op.op == "floordiv" else 1]
         if op.op == "shr" and 0 <= number < 48:
             parts = self.lanes.divide(left, 1 << number, op.left)
             return None if parts is None else parts[0]

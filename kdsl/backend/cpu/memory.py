@@ -58,7 +58,7 @@ class MemoryAccess:
 
         `access` takes the indices, which are checked, and the number of the element."""
         index = self.e.storage.index(memory, indices)
-        if isinstance(memory, nodes.View) and isinstance(index, Linear):
+        if isinstance(memory, nodes.View) and isinstance(index, Linear) and not self.e.is_fallback:
             stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
             if stride is not None:
                 near = self._unit(index, stride)
@@ -96,7 +96,7 @@ class MemoryAccess:
 
     def _is_worth_a_test(self, index: Lanes, mask: Mask) -> bool:
         """Whether to look if all lanes are active: without registers for masks, masked accesses are slow (x86) or fall apart into lanes (NEON)."""
-        if mask is None or self.e.host.compact_masks or not isinstance(index, Linear):
+        if mask is None or self.e.host.compact_masks or self.e.is_fallback or not isinstance(index, Linear):
             return False
         return self._run_length(index, mask, same=False) is not None
 
@@ -352,7 +352,8 @@ class MemoryAccess:
     def _scatter(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, vector: Any, mask: Mask) -> None:
         e = self.e
         if mask is None and isinstance(index, Linear):
-            self._store_lanes(memory, kind, start, index, vector)
+            if not self._store_columns(memory, kind, start, index, vector):
+                self._store_lanes(memory, kind, start, index, vector)
             return
         if e.attempt is not None:
             raise Unfit
@@ -362,6 +363,34 @@ class MemoryAccess:
         stored = call_intrinsic(e.builder, name, ir.VoidType(), vector, pointers, size, e.masks.explicit(mask))
         self.e.storage.mark(stored, memory)
 
+    def _store_columns(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> bool:
+        """Store rows of lanes as columns: where the lanes of a wide group are several rows, and those of a column name neighbours, the rows are zipped
+        together, so that each column is one store. Whether that was possible.
+        """
+        e = self.e
+        offsets = index.offsets
+        if e.attempt is None or offsets is None:
+            return False
+        high = next((r for r in (16, 8, 4) if e.width // r >= 4 and _is_transposed(offsets, r)), None)
+        if high is None:
+            return False
+        length = e.width // high
+        rows = [self._part(vector, row * length, length) for row in range(high)]
+        while len(rows) > 1:  # rows half of the number apart, so that in the end they stand in order
+            half = len(rows) // 2
+            rows = [self._zipped(rows[i], rows[i + half]) for i in range(half)]
+        for column in range(length):
+            address = e.builder.gep(start, [self._at(index, column)], source_etype=kind)
+            stored = e.builder.store(self._part(rows[0], column * high, high), address, align=memory.type.itemsize)
+            e.storage.mark(stored, memory)
+        return True
+
+    def _zipped(self, a: Any, b: Any) -> Any:
+        """Elements of two vectors in turn."""
+        count = a.type.count
+        turns = [lane // 2 + count * (lane % 2) for lane in range(2 * count)]
+        return self.e.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * count), turns))
+
     def _store_lanes(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> None:
         """Store lane by lane to places of known distances, which takes half the time of a scatter on AMD's Zen 4 and no more elsewhere."""
         b = self.e.builder
@@ -369,3 +398,12 @@ class MemoryAccess:
             address = b.gep(start, [self._at(index, lane)], source_etype=kind)
             stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=memory.type.itemsize)
             self.e.storage.mark(stored, memory)
+
+
+def _is_transposed(offsets: tuple[int, ...], high: int) -> bool:
+    """Whether lanes are `high` rows, the elements of a column lying side by side."""
+    length = len(offsets) // high
+    step = offsets[1] - offsets[0]
+    return abs(step) >= high and all(
+        offsets[row * length + column] == offsets[0] + column * step + row for row in range(high) for column in range(length)
+    )

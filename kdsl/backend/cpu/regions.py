@@ -180,7 +180,9 @@ class Regions:
         b.position_at_end(wide.attempt.otherwise)
         if wide.attempt.tests:
             many = wide.width // e.width
+            e.is_fallback = True
             self._groups(region, None, b.mul(number, e.i64(many)) if wide.groups > 1 else e.i64(0), many)
+            e.is_fallback = False
             b.branch(following)
         else:
             b.unreachable()

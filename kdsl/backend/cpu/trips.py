@@ -66,9 +66,9 @@ class Trips:
     def is_whole(self) -> Any:
         """i1: whether every lane takes part in the present trip."""
         b = self.e.builder
-        assert isinstance(self.form, Linear) and self.form.offsets is not None
+        assert isinstance(self.form, Linear)
         assert isinstance(self.stop, Uniform)
-        last = b.add(b.load(self.slot, typ=self.kind), self.e.i64(max(self.form.offsets)))
+        last = b.add(b.load(self.slot, typ=self.kind), self.e.i64(max(self.form.offsets or ())))
         return b.icmp_signed("<", last, self.stop.scalar)
 
     def step_once(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _VECTORS: Final = 4
 """Vectors of 32-bit lanes in a wide group of a kernel without reduction loops, where operands are rarely shared and more would not stay in registers."""
-_UNFIT: Final = (nodes.Atomic, nodes.Fence, nodes.Exchange, nodes.Break, nodes.Continue, nodes.Leave, nodes.Assertion)
+_UNFIT: Final = (nodes.Atomic, nodes.Fence, nodes.Exchange, nodes.While, nodes.Break, nodes.Continue, nodes.Leave, nodes.Assertion)
 
 
 class Unfit(Exception):
@@ -73,7 +73,7 @@ class Attempt:
         """For each loop around the present operation, the tests before it."""
         self._loaded = set()
         for op in region.walk():
-            if isinstance(op, _UNFIT) or (isinstance(op, nodes.While | nodes.ForRange) and emission.plan.is_divergent(op)):
+            if isinstance(op, _UNFIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
                 raise Unfit
             if isinstance(op, nodes.Load):
                 self._loaded.add(emission.storage.scope_of(op.memory))
