@@ -169,10 +169,12 @@ class Regions:
         wide.values, wide.specials.block, wide.specials.block_number = dict(e.values), e.specials.block, e.specials.block_number
         wide.regions.at_block_level = False
         wide.regions._at_group(number)
+        frame = wide.frame
         try:
             wide.attempt = Attempt(wide, region)
             wide.regions._group(region, None)
         except Unfit:
+            wide.frame, wide.only = frame, None
             del b.function.blocks[kept:]
             b.position_at_end(before)
             return False
