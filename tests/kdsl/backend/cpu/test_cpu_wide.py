@@ -71,8 +71,17 @@ def counts_in_a_loop(count: SliceMut[f32], other: SliceMut[f32], p: Sizes) -> No
             other[i + k * p.n] = 2.0
 
 
+@kernel(grid=elements("count"))
+def counts_behind_a_check(count: SliceMut[f32], other: SliceMut[f32], p: Sizes) -> None:
+    i = thread_index()
+    if i < len(count):
+        for k in range(3):
+            other[i + k * p.n] = 2.0
+            count[i] = count[i] + 1.0
+
+
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("kernel", "times"), [(counts_then_fails, 1), (counts_in_a_loop, 3)])
+@pytest.mark.parametrize(("kernel", "times"), [(counts_then_fails, 1), (counts_in_a_loop, 3), (counts_behind_a_check, 3)])
 def test_an_update_before_a_failing_check_is_done_once(kernel: kdsl.Kernel, times: int, n: int) -> None:
     device = kdsl.device("cpu")
     count, other = device.zeros(n, f32), device.zeros(n + 5, f32)
