@@ -18,8 +18,10 @@ from kdsl.ir.uniformity import Level, Uniformity
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
+_VECTORS_OF_SUMS: Final = 8
+"""Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
 _VECTORS: Final = 4
-"""Vectors of 32-bit lanes in a wide group of a kernel without reduction loops, where operands are rarely shared and more would not stay in registers."""
+"""The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
 _UNFIT: Final = (nodes.Atomic, nodes.Fence, nodes.Exchange, nodes.While, nodes.Break, nodes.Continue, nodes.Leave, nodes.Assertion)
 
 
@@ -37,7 +39,7 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
         return None
     uniformity = Uniformity(kernel, width)
     reduces = any(_reduces(op, uniformity) for op in ops)
-    wide = host.lanes * (host.accumulators if reduces else _VECTORS)
+    wide = host.lanes * (_VECTORS_OF_SUMS if reduces else _VECTORS)
     while wide > width and kernel.threads % wide:
         wide //= 2
     return wide if wide > width else None
