@@ -159,8 +159,10 @@ class Schedule:
 
 GPU = Schedule(per_thread=4, depth=THREADS, padding=4, ahead=True)
 """16 sums in registers, and enough threads to hide latencies."""
-CPU = Schedule(per_thread=8, depth=THREADS, padding=4, ahead=False)
-"""The tiles are as large as the nearest cache allows, since no thread waits for another; the compiler splits the sums into parts that fit the registers."""
+CPU = tuple(Schedule(per_thread=per_thread, depth=THREADS, padding=4, ahead=False) for per_thread in (8, 4, 2))
+"""For large and ever smaller matrices. No thread waits for another, so the tiles are as large as the nearest cache allows; the compiler splits the sums into
+parts that fit the registers.
+"""
 
 
 @function
