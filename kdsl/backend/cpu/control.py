@@ -117,20 +117,32 @@ class Control:
             self._varying_if(op, self.e.lanes.vector(condition))
 
     def _agreed_if(self, op: nodes.If, condition: Vector) -> None:
-        """A branch on which the lanes of a wide group agree, or else it gives up."""
+        """A branch on which the lanes of a wide group agree; if they do not, it runs with masks if it is short and plain, else the group gives up."""
         e = self.e
         assert e.attempt is not None
-        e.attempt.count()
+        mixed = e.append("mixed") if e.plan.is_flat(op) else None
+        otherwise = e.attempt.otherwise if mixed is None else mixed
+        if mixed is None:
+            e.attempt.count()
         then, other = e.append("then"), e.append("notall")
         e.builder.cbranch(condition.every, then, other)
         e.builder.position_at_end(other)
         after = Merge(e, "endif")
         orelse = e.append("else") if op.orelse.ops else None
         if orelse is not None:
-            e.builder.cbranch(condition.none, orelse, e.attempt.otherwise)
+            e.builder.cbranch(condition.none, orelse, otherwise)
         else:
-            after.branch(e.builder.not_(condition.none), e.attempt.otherwise, None)
+            after.branch(e.builder.not_(condition.none), otherwise, None)
+        if mixed is None:
+            self._branches(op, then, orelse, after)
+            return
+        before = e.attempt.state()
+        e.builder.position_at_end(mixed)
+        self._flat_if(op, e.masks.both(None, condition.vector), e.masks.without(None, condition.vector))
+        after.arrive(None)
+        final = e.attempt.resume(before)
         self._branches(op, then, orelse, after)
+        e.attempt.resume(e.attempt.state() or final)
 
     def _uniform_if(self, op: nodes.If, condition: Any) -> None:
         e = self.e
@@ -169,12 +181,7 @@ class Control:
             raise Unfit
         then, orelse = e.masks.both(whole, condition), e.masks.without(whole, condition)
         if e.plan.is_flat(op):
-            guarded, e.guarded = e.guarded, False
-            for mask, block in ((then, op.then), (orelse, op.orelse)):
-                if block.ops:
-                    e.mask, e.frame = mask, Frame()
-                    e.block(block)
-            e.mask, e.frame, e.guarded = whole, frame, guarded
+            self._flat_if(op, then, orelse)
             return
         jumps = e.plan.has_jumps(op)
         rest: list[Mask] = []
@@ -189,6 +196,17 @@ class Control:
             return
         e.mask = e.masks.either(rest[0], rest[1])
         self.go_on_if_any()
+
+    def _flat_if(self, op: nodes.If, then: Mask, orelse: Mask) -> None:
+        """Run both branches one after the other with their masks, without jumps."""
+        e = self.e
+        before = e.mask, e.frame, e.guarded
+        e.guarded = False
+        for mask, block in ((then, op.then), (orelse, op.orelse)):
+            if block.ops:
+                e.mask, e.frame = mask, Frame()
+                e.block(block)
+        e.mask, e.frame, e.guarded = before
 
     def _side(self, mask: Mask, block: nodes.Block, name: str, *, keep: bool) -> Mask:
         """Run a block if the mask has lanes; the lanes that come to its end."""

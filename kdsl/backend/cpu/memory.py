@@ -96,7 +96,7 @@ class MemoryAccess:
 
     def _is_worth_a_test(self, index: Lanes, mask: Mask) -> bool:
         """Whether to look if all lanes are active: without registers for masks, masked accesses are slow (x86) or fall apart into lanes (NEON)."""
-        if mask is None or self.e.host.compact_masks or self.e.is_fallback or not isinstance(index, Linear):
+        if mask is None or self.e.host.compact_masks or self.e.is_fallback or self.e.attempt is not None or not isinstance(index, Linear):
             return False
         return self._run_length(index, mask, same=False) is not None
 

@@ -174,7 +174,7 @@ class Regions:
             wide.attempt = Attempt(wide, region)
             wide.regions._group(region, None)
         except Unfit:
-            wide.frame, wide.only = frame, None
+            wide.frame, wide.only, wide.guarded = frame, None, True
             del b.function.blocks[kept:]
             b.position_at_end(before)
             return False
