@@ -7,8 +7,8 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from kdsl import Array
-from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
+from kdsl import Array, Kernel
+from staleynet.kernels.matmul import CPU, THREADS, Product, matmul_naive, matmul_register_blocked, matmul_tiled, register_blocked
 from staleynet.ops.checks import check_size
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -16,6 +16,19 @@ Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
+_BLOCKED_ON_CPU = tuple(
+    (schedule.per_thread * THREADS, cost, register_blocked(schedule)) for schedule, cost in zip(CPU, (1.3, 1.5, 2.0), strict=True)
+)
+"""The register-blocked version for a CPU with tiles of several sizes, which change no bit: rows of a tile of C, what an element of it costs with the copying of
+tiles (as measured, without it 1), and the kernel.
+"""
+
+
+def _kernel(version: Version, target: str, m: int, n: int) -> Kernel:
+    """The kernel of a version with the schedule that suits a target and the size of C."""
+    if version != "register_blocked" or target != "cpu":
+        return _KERNELS[version]
+    return min(_BLOCKED_ON_CPU, key=lambda entry: -(-m // entry[0]) * -(-n // entry[0]) * entry[0] ** 2 * entry[1])[2]
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ def matmul(
     _check_distinct(c, m=m, n=n, sequences=sequences, heads=heads)
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
     # too), and no two threads write the same element of C.
-    _KERNELS[version](
+    _kernel(version, c.array.device.target, m, n)(
         c.array,
         a.array,
         b.array,

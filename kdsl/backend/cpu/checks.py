@@ -63,6 +63,9 @@ class Checks:
         e = self.e
         b, masks = e.builder, e.masks
         checks = self._checks(op, indices)
+        if e.attempt is not None:
+            e.attempt.require(*(self._all_inside(check) for check in checks))
+            return access(e.mask)
         if all(isinstance(check.index, Uniform) for check in checks):
             together = None
             for check in checks:
@@ -125,6 +128,15 @@ class Checks:
         for dimension, check in enumerate(checks):
             bits = e.failures.check(op.site, dimension, check.index, check.extent, bits)
         return bits
+
+    def _all_inside(self, check: Check) -> Any:
+        """i1: a condition under which all active lanes are inside."""
+        e = self.e
+        sure = self._surely(check)
+        if sure is not None:
+            return sure
+        outside = e.masks.without(e.mask, e.lanes.vector(check.inside()))
+        return e.builder.not_(e.masks.any(outside))
 
     def _surely(self, check: Check) -> Any:
         """i1: a condition on scalars under which all lanes are inside, None if there is no cheap one."""

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu.branches import Branches
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.trips import Trips
+from kdsl.backend.cpu.wide import Unfit
+from kdsl.backend.llvm.module import loop_that_stays
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
@@ -36,20 +39,18 @@ class Target:
     """Slot that collects the lanes of Continue."""
 
 
-class Control:
+class Control(Branches):
     """Emits control operations."""
 
     def __init__(self, emission: Emission) -> None:
-        self.e = emission
-        self.pending: list[Merge] = []
-        """Where control goes on when no lane is left: the innermost place that may have others."""
+        super().__init__(emission)
         self.targets: dict[nodes.Op, Target] = {}
 
     def operation(self, op: nodes.Op) -> None:
         """Emit one control operation."""
         match op:
             case nodes.If():
-                self._if(op)
+                self.branch(op)
             case nodes.While():
                 self._while(op)
             case nodes.ForRange():
@@ -62,22 +63,6 @@ class Control:
                 raise TypeError(f"{type(op).__name__} is not an operation that the CPU target knows")
 
     # ------------------------------------------------------------------------------------------------------------------- jumps
-
-    def nobody_left(self) -> None:
-        """The path ends here without lanes."""
-        self.pending[-1].arrive(NOBODY)
-
-    def go_on_if_any(self) -> None:
-        """Go on only if the mask has lanes."""
-        e = self.e
-        if e.dead or e.mask is None:
-            return
-        if e.mask is NOBODY:
-            self.nobody_left()
-            return
-        rest = e.append("rest")
-        self.pending[-1].branch(e.masks.any(e.mask), rest, NOBODY)
-        e.builder.position_at_end(rest)
 
     def collect(self, slot: Any, mask: Mask) -> None:
         """Add lanes to a slot."""
@@ -100,78 +85,6 @@ class Control:
             target.again.arrive(e.mask)
         else:
             target.leave.arrive(e.mask)
-
-    # ---------------------------------------------------------------------------------------------------------------- branches
-
-    def _if(self, op: nodes.If) -> None:
-        condition = self.e.value(op.condition)
-        if isinstance(condition, Uniform):
-            self._uniform_if(op, condition.scalar)
-        elif self.e.is_uniform(op.condition):
-            self._uniform_if(op, self.e.scalar(condition))
-        else:
-            self._varying_if(op, self.e.lanes.vector(condition))
-
-    def _uniform_if(self, op: nodes.If, condition: Any) -> None:
-        e = self.e
-        mask = e.mask
-        then, after = e.append("then"), Merge(e, "endif")
-        if op.orelse.ops:
-            orelse = e.append("else")
-            e.builder.cbranch(condition, then, orelse)
-        else:
-            after.branch(condition, then, mask)
-        for block, start in ((op.then, then), (op.orelse, orelse if op.orelse.ops else None)):
-            if start is None:
-                continue
-            e.builder.position_at_end(start)
-            e.mask, e.dead = mask, False
-            e.block(block)
-            if not e.dead:
-                after.arrive(e.mask)
-        e.mask = after.open()
-
-    def _varying_if(self, op: nodes.If, condition: Any) -> None:
-        e = self.e
-        whole, frame = e.mask, e.frame
-        then, orelse = e.masks.both(whole, condition), e.masks.without(whole, condition)
-        if e.plan.is_flat(op):
-            guarded, e.guarded = e.guarded, False
-            for mask, block in ((then, op.then), (orelse, op.orelse)):
-                if block.ops:
-                    e.mask, e.frame = mask, Frame()
-                    e.block(block)
-            e.mask, e.frame, e.guarded = whole, frame, guarded
-            return
-        jumps = e.plan.has_jumps(op)
-        rest: list[Mask] = []
-        for mask, block, name in ((then, op.then, "then"), (orelse, op.orelse, "else")):
-            if block.ops:
-                rest.append(self._side(mask, block, name, keep=jumps))
-            else:
-                rest.append(mask)
-        e.frame = frame
-        if not jumps:
-            e.mask = whole
-            return
-        e.mask = e.masks.either(rest[0], rest[1])
-        self.go_on_if_any()
-
-    def _side(self, mask: Mask, block: nodes.Block, name: str, *, keep: bool) -> Mask:
-        """Run a block if the mask has lanes; the lanes that come to its end."""
-        e = self.e
-        inside, after = e.append(name), Merge(e, f"end{name}")
-        after.branch(e.masks.any(mask), inside, NOBODY)
-        e.builder.position_at_end(inside)
-        e.mask, e.frame, e.dead = mask, Frame(), False
-        guarded, e.guarded = e.guarded, True
-        self.pending.append(after)
-        e.block(block)
-        self.pending.pop()
-        if not e.dead:
-            after.arrive(e.mask if keep else NOBODY)
-        e.guarded = guarded
-        return after.open()
 
     # ------------------------------------------------------------------------------------------------------------------- scopes
 
@@ -308,7 +221,7 @@ class Control:
         leave.open()
         finished: Mask = NOBODY
         if not e.dead and op.orelse.ops:
-            finished = self._side(e.builder.load(done, typ=e.masks.type), op.orelse, "exhausted", keep=True)
+            finished = self.side(e.builder.load(done, typ=e.masks.type), op.orelse, "exhausted", keep=True)
         elif not e.dead:
             finished = done
         e.frame = frame
@@ -317,18 +230,39 @@ class Control:
     def _for(self, op: nodes.ForRange) -> None:
         e = self.e
         start, stop, step = (e.value(v) for v in (op.start, op.stop, op.step))
-        if e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
+        if (
+            e.attempt is not None
+        ):  # what is known at this place decides: that the analysis, which knows less, calls it divergent does not matter
+            if not all(isinstance(v, Uniform) for v in (start, stop, step)):
+                raise Unfit
+            self._parts(op, start, stop, step)
+        elif e.plan.is_divergent(op) or not all(isinstance(v, Uniform) for v in (start, stop, step)):
             self._divergent_for(op, start, stop, step)
         else:
-            self._uniform_for(op, start, stop, step)
+            self._parts(op, start, stop, step)
 
-    def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+    def _parts(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
+        """A loop on which lanes agree, part after part if it is split."""
+        e = self.e
+        if op not in e.splits:
+            self._uniform_for(op, start, stop, step)
+            return
+        for part in e.splits[op]:
+            e.only = part
+            e.regions.fetch(part)
+            self._uniform_for(op, start, stop, step, rolled=True)
+            e.regions.keep(part)
+        e.only = None
+
+    def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes, *, rolled: bool = False) -> None:
         e = self.e
         b = e.builder
         whole = e.mask
         trips = Trips(e, op, start, stop, step)
         body, exhausted = e.append("for"), e.append("exhausted")
         latch, leave = Merge(e, "next"), Merge(e, "endfor")
+        if e.attempt is not None:
+            e.attempt.enter_loop()
         b.cbranch(e.scalar(trips.first()), body, exhausted)
         b.position_at_end(body)
         e.values[op.counter] = trips.counter()
@@ -339,13 +273,31 @@ class Control:
         latch.open()
         if not e.dead:
             going = e.scalar(trips.next())
-            b.cbranch(going, body, exhausted)
+            back = b.cbranch(going, body, exhausted)
+            if rolled:  # LLVM would unroll it, and keep what several trips read in registers that are not there
+                back.set_metadata("llvm.loop", loop_that_stays(e.module))
+        if e.attempt is not None:
+            e.attempt.leave_loop()
         b.position_at_end(exhausted)
         e.mask, e.dead = whole, False
         e.block(op.orelse)
         if not e.dead:
             leave.arrive(e.mask)
         e.mask = leave.open()
+
+    def _whole_trips(self, op: nodes.ForRange, trips: Trips) -> None:
+        """Run the trips in which every lane takes part, without masks; the last one, and what is left, are for others."""
+        e = self.e
+        head, body, rest = e.append("whole"), e.append("wholetrip"), e.append("rest")
+        e.builder.branch(head)
+        e.builder.position_at_end(head)
+        e.values[op.counter] = trips.counter()
+        e.builder.cbranch(trips.is_whole(), body, rest)
+        e.builder.position_at_end(body)
+        e.block(op.body)
+        trips.step_once()
+        e.builder.branch(head)
+        e.builder.position_at_end(rest)
 
     def _divergent_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes) -> None:
         e = self.e
@@ -365,7 +317,11 @@ class Control:
             if track:
                 self.collect(done, masks.without(mask, vector))
 
-        divide(whole, trips.first())
+        if whole is None and trips.has_whole_ones():
+            self._whole_trips(op, trips)
+            divide(whole, trips.still())
+        else:
+            divide(whole, trips.first())
         b.branch(head)
         b.position_at_end(head)
         going = b.load(running, typ=masks.type)

@@ -18,6 +18,8 @@ from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, POINTER, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
 from kdsl.backend.cpu.masks import Mask, Masks
+from kdsl.backend.cpu.split import Part, splits
+from kdsl.backend.cpu.wide import Attempt, wide_width
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
@@ -28,7 +30,8 @@ from kdsl.ir.uniformity import Level, Uniformity
 class Emission:
     """Everything that the parts share while one kernel is emitted."""
 
-    def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module) -> None:
+    def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module, narrow: Emission | None = None) -> None:
+        """`narrow` is the emission of the same kernel for groups of the usual width, to whose code that for wide groups belongs."""
         from kdsl.backend.cpu.checks import Checks
         from kdsl.backend.cpu.control import Control
         from kdsl.backend.cpu.exchange import Exchanges
@@ -45,16 +48,17 @@ class Emission:
         self.width = width
         self.groups = -(-kernel.threads // width)
         self.uniformity = Uniformity(kernel, width)
-        self.plan = Plan(kernel, self.uniformity)
+        self.plan: Plan = Plan(kernel, self.uniformity) if narrow is None else narrow.plan.of(self.uniformity)
+        self.splits = splits(kernel, self.plan, host, width)
         self.module = module
-        self.builder = ir.IRBuilder()
+        self.builder: ir.IRBuilder = ir.IRBuilder() if narrow is None else narrow.builder
         self.scalars = Arithmetic(self.builder)
         self.vectors = Arithmetic(self.builder, width)
-        self.lanes = LaneArithmetic(self.builder, width, host.compact_masks)
+        self.lanes = LaneArithmetic(self.builder, width, host.compact_masks, sure=narrow is not None)
         self.masks = Masks(self.builder, width)
-        self.scratch = Scratch(self)
+        self.scratch: Scratch = Scratch(self) if narrow is None else narrow.scratch
         self.failures = Failures(self)
-        self.storage = Storage(self)
+        self.storage: Storage = Storage(self) if narrow is None else narrow.storage.of(self)
         self.checks = Checks(self)
         self.memory = MemoryAccess(self)
         self.exchanges = Exchanges(self)
@@ -62,7 +66,7 @@ class Emission:
         self.control = Control(self)
         self.regions = Regions(self)
 
-        self.arguments: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {} if narrow is None else narrow.arguments
         """LLVM values of the slots of `ir.abi`, by their names."""
         self.values: dict[nodes.ValueOp, Lanes] = {}
         """What has been emitted and may be used at the builder's position."""
@@ -82,6 +86,15 @@ class Emission:
         """Stack slots of variables."""
         self.buffers: dict[object, Any] = {}
         """Stack slots for what goes through memory within one operation, by what they are for."""
+        self.attempt: Attempt | None = None
+        """The region that is being emitted for a wide group; None in groups of the usual width."""
+        self.is_fallback = False
+        """Whether wide groups have a region for themselves and only give here what stands out of line, so that small code matters more than fast code."""
+        wider = wide_width(kernel, host, width) if narrow is None else None
+        self.wide: Emission | None = None if wider is None else Emission(kernel, host, wider, module, self)
+        """The emission of wide groups, if the kernel has them."""
+        self.only: Part | None = None
+        """The operations that are emitted of a loop that is split; None for all."""
 
     # ------------------------------------------------------------------------------------------------------------------ basics
 
@@ -150,6 +163,8 @@ class Emission:
     def operations(self, ops: Iterable[nodes.Op]) -> None:
         """Emit operations in order, until one that control does not pass."""
         for op in ops:
+            if self.only is not None and op not in self.only:
+                continue
             self.operation(op)
             if self.dead:
                 return
@@ -218,6 +233,8 @@ class Emission:
                 return atomics.value(self, op)
             case nodes.Compare():
                 return self._compare(op)
+            case nodes.Binary() | nodes.Unary() if op.type.is_bool and self.attempt is not None:
+                return self._logic(op) or self._pure(op)
             case nodes.Binary() if op.type.is_integer:
                 return self._integer(op) or self._pure(op)
             case nodes.Cast() if op.type.is_integer and op.operand.type.is_integer:
@@ -258,6 +275,35 @@ class Emission:
                 return found
         return self._pure(op)
 
+    def _logic(self, op: nodes.Binary | nodes.Unary) -> Lanes | None:
+        """Logic in a wide group, where it should stay known whether all lanes agree."""
+        operands = [self.value(o) for o in nodes.operands(op)]
+        if all(isinstance(o, Uniform) for o in operands):
+            return None
+        match op.op:
+            case "and":
+                return self.lanes.both(*operands)
+            case "or":
+                return self.lanes.either(*operands)
+            case "not" if isinstance(operands[0], Vector):
+                return self.lanes.opposite(operands[0])
+            case _:
+                return None
+
+    def _without_carry(self, op: nodes.Binary, left: Lanes, right: Lanes) -> Lanes | None:
+        """A quotient or remainder of a wide group that does not pass a multiple of the divisor, as the place of an element in its row; else it gives up."""
+        if self.attempt is None or self.mask is not None or op.op not in ("floordiv", "mod"):
+            return None
+        if not isinstance(left, Linear) or not isinstance(right, Uniform) or left.offsets is None or min(left.offsets) != 0:
+            return None
+        if not modest(op.left) or op.left.range is None or op.left.range[0] < 0:
+            return None
+        b = self.builder
+        self.attempt.require(b.icmp_signed(">", right.scalar, self.i64(0)))
+        rest = b.urem(left.base, right.scalar)
+        self.attempt.require(b.icmp_unsigned("<", b.add(rest, self.i64(max(left.offsets))), right.scalar))
+        return Uniform(b.udiv(left.base, right.scalar)) if op.op == "floordiv" else Linear(rest, left.terms)
+
     def _integer(self, op: nodes.Binary) -> Lanes | None:
         """Integer arithmetic on linear values and on uniform ones whose multiples are worth knowing; None leaves it to the general case."""
         left, right = self.value(op.left), self.value(op.right)
@@ -269,7 +315,7 @@ class Emission:
             case "mul":
                 return self.lanes.multiply(left, right)
         if not isinstance(op.right, nodes.Constant):
-            return None
+            return self._without_carry(op, left, right)
         number = int(op.right.value)
         if op.op == "shl" and 0 <= number < op.type.bits:
             return self.lanes.multiply(left, self.lanes.number(value_type(op.type), 1 << number))
@@ -277,7 +323,7 @@ class Emission:
             return None
         if op.op in ("floordiv", "mod") and number > 0:
             parts = self.lanes.divide(left, number, op.left)
-            return None if parts is None else parts[0 if op.op == "floordiv" else 1]
+            return self._without_carry(op, left, right) if parts is None else parts[0 if op.op == "floordiv" else 1]
         if op.op == "shr" and 0 <= number < 48:
             parts = self.lanes.divide(left, 1 << number, op.left)
             return None if parts is None else parts[0]

@@ -25,7 +25,11 @@ def emit(emission: Emission, name: str) -> None:
     blocks = ir.Function(emission.module, native_type(), f"{name}.blocks")
     blocks.linkage = "internal"
     # not inlined: LLVM does not know that the floating-point environment matters to arithmetic, and would move it across
-    blocks.attributes.add("noinline")
+    for attribute in (
+        "noinline",
+        "optsize",
+    ):  # for size: lanes are explicit, and copies of loops for every case of a stride cost more than they gain
+        blocks.attributes.add(attribute)
     emission.host.mark(blocks)
     _block_loop(emission, blocks)
     entry = ir.Function(emission.module, native_type(), name)

@@ -35,12 +35,14 @@ class _Generation:
     """Bits of a vector register."""
     compact_masks: bool
     """Whether masks have registers of one bit per lane."""
+    accumulators: int
+    """Vectors that a loop should carry: enough to keep the units for products busy, and so few that all operands stay in registers."""
 
 
 _GENERATIONS: Final = {
-    "x86-64-v3": _Generation("x86_64-unknown-linux-gnu", 8, 256, False),
-    "x86-64-v4": _Generation("x86_64-unknown-linux-gnu", 16, 512, True),
-    "aarch64": _Generation("aarch64-unknown-linux-gnu", 4, 128, False),
+    "x86-64-v3": _Generation("x86_64-unknown-linux-gnu", 8, 256, False, 8),
+    "x86-64-v4": _Generation("x86_64-unknown-linux-gnu", 16, 512, True, 16),
+    "aarch64": _Generation("aarch64-unknown-linux-gnu", 4, 128, False, 16),
 }
 
 
@@ -85,6 +87,11 @@ class HostCpu:
     def compact_masks(self) -> bool:
         """Whether a mask takes one bit per lane (AVX-512), so that narrow compares are as good as wide ones."""
         return _GENERATIONS[self.generation].compact_masks
+
+    @property
+    def accumulators(self) -> int:
+        """Vectors that a loop should carry from one trip to the next."""
+        return _GENERATIONS[self.generation].accumulators
 
     @property
     def platform(self) -> str:

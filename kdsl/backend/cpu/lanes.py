@@ -69,6 +69,10 @@ class Vector:
 
     vector: Any
     """The LLVM value, `<W x T>`."""
+    every: Any = None
+    """Of bools in a wide group: an i1 that is only true if all lanes are, None if there is no cheap one."""
+    none: Any = None
+    """The same for no lane."""
 
 
 Lanes: TypeAlias = Uniform | Linear | Vector
@@ -93,8 +97,10 @@ def modest(value: nodes.ValueOp) -> bool:
 class LaneArithmetic:
     """Integer arithmetic on `Lanes` of one group width. Methods return None where the result is not linear."""
 
-    def __init__(self, builder: ir.IRBuilder, width: int, narrow_compares: bool) -> None:
+    def __init__(self, builder: ir.IRBuilder, width: int, narrow_compares: bool, sure: bool = False) -> None:
+        """`sure`: comparisons also say by scalars whether they hold in every lane."""
         self.builder = builder
+        self.sure = sure
         self.width = width
         self.iota = tuple(range(width))
         self.compare_bits = 16 if narrow_compares and width >= 32 else 32
@@ -276,7 +282,7 @@ class LaneArithmetic:
         if index.range is not None and index.range[0] >= 0:
             return under
         over = self._against("ge", a.offsets, self._distance(ir.Constant(I64, 0), a.base, exact=exact))
-        return Vector(self.builder.and_(under.vector, over.vector))
+        return self.both(under, over)
 
     def _against(self, op: str, offsets: tuple[int, ...], bound: Any) -> Vector:
         """Compare offsets with a scalar bound, in narrow integers: beyond the offsets' own range one bound is like another."""
@@ -288,7 +294,56 @@ class LaneArithmetic:
         clamped = call_intrinsic(self.builder, "llvm.smin.i64", I64, clamped, ir.Constant(I64, high))
         kind = ir.IntType(bits)
         limit = self.splat(clamped if bits == 64 else self.builder.trunc(clamped, kind))
-        return Vector(self.builder.icmp_signed(_SYMBOLS[op], ir.Constant(ir.VectorType(kind, self.width), list(offsets)), limit))
+        vector = self.builder.icmp_signed(_SYMBOLS[op], ir.Constant(ir.VectorType(kind, self.width), list(offsets)), limit)
+        if not self.sure:
+            return Vector(vector)
+        low, high = min(offsets), max(offsets)
+
+        def bound_is(symbol: str, offset: int) -> Any:
+            return self.builder.icmp_signed(symbol, bound, ir.Constant(I64, offset))
+
+        match op:
+            case "lt":
+                return Vector(vector, bound_is(">", high), bound_is("<=", low))
+            case "le":
+                return Vector(vector, bound_is(">=", high), bound_is("<", low))
+            case "gt":
+                return Vector(vector, bound_is("<", low), bound_is(">=", high))
+            case "ge":
+                return Vector(vector, bound_is("<=", low), bound_is(">", high))
+        apart = self.builder.or_(bound_is("<", low), bound_is(">", high))
+        never = ir.Constant(BIT, 0)
+        return Vector(vector, never, apart) if op == "eq" else Vector(vector, apart, never)
+
+    # ----------------------------------------------------------------------------------------------------------------- logic
+
+    def certainty(self, value: Lanes) -> tuple[Any, Any] | None:
+        """For a bool: whether it surely holds in every lane, and whether in none, as i1; None if that cannot be said by scalars."""
+        if isinstance(value, Uniform):
+            return value.scalar, self.builder.not_(value.scalar)
+        if isinstance(value, Vector) and value.every is not None:
+            return value.every, value.none
+        return None
+
+    def both(self, a: Lanes, b: Lanes) -> Vector:
+        """Both of two bools."""
+        vector = self.builder.and_(self.vector(a), self.vector(b))
+        left, right = self.certainty(a), self.certainty(b)
+        if not self.sure or left is None or right is None:
+            return Vector(vector)
+        return Vector(vector, self.builder.and_(left[0], right[0]), self.builder.or_(left[1], right[1]))
+
+    def either(self, a: Lanes, b: Lanes) -> Vector:
+        """One of two bools, or both."""
+        vector = self.builder.or_(self.vector(a), self.vector(b))
+        left, right = self.certainty(a), self.certainty(b)
+        if not self.sure or left is None or right is None:
+            return Vector(vector)
+        return Vector(vector, self.builder.or_(left[0], right[0]), self.builder.and_(left[1], right[1]))
+
+    def opposite(self, a: Vector) -> Vector:
+        """Not a bool."""
+        return Vector(self.builder.not_(a.vector), a.none, a.every)
 
 
 _SYMBOLS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}

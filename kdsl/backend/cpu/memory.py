@@ -6,6 +6,7 @@ scatters. Where arrays lie stands in `storage.py`, checks in `checks.py`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from llvmlite import ir
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.scratch import ALIGNMENT
+from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.ir import nodes
 from kdsl.lang.types import DType
@@ -56,14 +58,23 @@ class MemoryAccess:
 
         `access` takes the indices, which are checked, and the number of the element."""
         index = self.e.storage.index(memory, indices)
-        if isinstance(memory, nodes.View) and isinstance(index, Linear):
-            stride = next((t for t in index.terms if t.coefficient is not None and t.offsets == self.e.lanes.iota), None)
+        if isinstance(memory, nodes.View) and isinstance(index, Linear) and not self.e.is_fallback:
+            stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
                 near_indices = [near] if memory.rank == 1 else indices
+                if self.e.attempt is not None:
+                    self.e.attempt.require(is_one)
+                    return access(near_indices, near)
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
+
+    def _has_runs(self, offsets: tuple[int, ...]) -> bool:
+        """Whether offsets, multiplied by a stride, are runs of neighbours if the stride is 1."""
+        if self.e.attempt is None:
+            return offsets == self.e.lanes.iota
+        return all(b - a == 1 for i, (a, b) in enumerate(itertools.pairwise(offsets)) if (i + 1) % _LEAST_RUN)
 
     def _load(self, memory: nodes.Memory, kind: ir.Type, index: Lanes, mask: Mask) -> Any:
         e = self.e
@@ -85,7 +96,7 @@ class MemoryAccess:
 
     def _is_worth_a_test(self, index: Lanes, mask: Mask) -> bool:
         """Whether to look if all lanes are active: without registers for masks, masked accesses are slow (x86) or fall apart into lanes (NEON)."""
-        if mask is None or self.e.host.compact_masks or not isinstance(index, Linear):
+        if mask is None or self.e.host.compact_masks or self.e.is_fallback or self.e.attempt is not None or not isinstance(index, Linear):
             return False
         return self._run_length(index, mask, same=False) is not None
 
@@ -245,6 +256,8 @@ class MemoryAccess:
         return pointers
 
     def _gather(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, mask: Mask) -> Any:
+        if self.e.attempt is not None:
+            raise Unfit
         return self._gathered(self._addresses(memory, kind, start, index), kind, mask, memory)
 
     def gather(self, start: Any, kind: ir.Type, lanes: Any, mask: Mask, memory: Any) -> Any:
@@ -272,6 +285,8 @@ class MemoryAccess:
 
         def store_at(places: list[Lanes], index: Lanes) -> None:
             def access(mask: Mask) -> None:
+                if e.attempt is not None:
+                    e.attempt.stores(op.memory)
                 self._store(op.memory, memory_type(op.memory.type), index, value, mask)
 
             if op.checked:
@@ -337,13 +352,44 @@ class MemoryAccess:
     def _scatter(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, vector: Any, mask: Mask) -> None:
         e = self.e
         if mask is None and isinstance(index, Linear):
-            self._store_lanes(memory, kind, start, index, vector)
+            if not self._store_columns(memory, kind, start, index, vector):
+                self._store_lanes(memory, kind, start, index, vector)
             return
+        if e.attempt is not None:
+            raise Unfit
         pointers = self._addresses(memory, kind, start, index)
         name = f"llvm.masked.scatter.{mangled(vector.type)}.v{e.width}p0"
         size = ir.Constant(I32, memory.type.itemsize)
         stored = call_intrinsic(e.builder, name, ir.VoidType(), vector, pointers, size, e.masks.explicit(mask))
         self.e.storage.mark(stored, memory)
+
+    def _store_columns(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> bool:
+        """Store rows of lanes as columns: where the lanes of a wide group are several rows, and those of a column name neighbours, the rows are zipped
+        together, so that each column is one store. Whether that was possible.
+        """
+        e = self.e
+        offsets = index.offsets
+        if e.attempt is None or offsets is None:
+            return False
+        high = next((r for r in (16, 8, 4) if e.width // r >= 4 and _is_transposed(offsets, r)), None)
+        if high is None:
+            return False
+        length = e.width // high
+        rows = [self._part(vector, row * length, length) for row in range(high)]
+        while len(rows) > 1:  # rows half of the number apart, so that in the end they stand in order
+            half = len(rows) // 2
+            rows = [self._zipped(rows[i], rows[i + half]) for i in range(half)]
+        for column in range(length):
+            address = e.builder.gep(start, [self._at(index, column)], source_etype=kind)
+            stored = e.builder.store(self._part(rows[0], column * high, high), address, align=memory.type.itemsize)
+            e.storage.mark(stored, memory)
+        return True
+
+    def _zipped(self, a: Any, b: Any) -> Any:
+        """Elements of two vectors in turn."""
+        count = a.type.count
+        turns = [lane // 2 + count * (lane % 2) for lane in range(2 * count)]
+        return self.e.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * count), turns))
 
     def _store_lanes(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> None:
         """Store lane by lane to places of known distances, which takes half the time of a scatter on AMD's Zen 4 and no more elsewhere."""
@@ -352,3 +398,12 @@ class MemoryAccess:
             address = b.gep(start, [self._at(index, lane)], source_etype=kind)
             stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=memory.type.itemsize)
             self.e.storage.mark(stored, memory)
+
+
+def _is_transposed(offsets: tuple[int, ...], high: int) -> bool:
+    """Whether lanes are `high` rows, the elements of a column lying side by side."""
+    length = len(offsets) // high
+    step = offsets[1] - offsets[0]
+    return abs(step) >= high and all(
+        offsets[row * length + column] == offsets[0] + column * step + row for row in range(high) for column in range(length)
+    )

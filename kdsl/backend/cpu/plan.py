@@ -8,6 +8,7 @@ program are independent between barriers. What is not here: emission.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -41,6 +42,10 @@ class Region:
     """Variables that it assigns."""
     returns: bool = False
     """Whether threads may return in it."""
+
+    def walk(self) -> Iterator[nodes.Op]:
+        """All operations, nested ones included."""
+        return _walk_all(self.ops)
 
 
 Item: TypeAlias = "Region | nodes.Op"
@@ -84,6 +89,12 @@ class Plan:
             _Fission(self).run()
         else:
             self.items[kernel.body] = [self.region(list(kernel.body.ops), ())]
+
+    def of(self, uniformity: Uniformity) -> Plan:
+        """The same plan for groups of another width: what stands at block level does not depend on that."""
+        other = copy.copy(self)
+        other.uniformity = uniformity
+        return other
 
     # ---------------------------------------------------------------------------------------------------------------- answers
 
@@ -181,6 +192,7 @@ class _Fission:
             if self.uniformity.contains_barrier(op):
                 for control in self.uniformity.path(op):
                     self.control(control)
+        self.updates()
         while self.jumps():
             pass
         self.partition(self.plan.kernel.body, ())
@@ -223,6 +235,20 @@ class _Fission:
                 self.value(assignment.value)
                 for above in self.uniformity.path(assignment):
                     self.control(above)
+
+    def updates(self) -> None:
+        """Take loops that write what they read to block level, where threads agree on them: a trip that is a region can be run again from its start, a loop
+        of such trips cannot (see `wide`).
+        """
+        for op in nodes.walk(self.plan.kernel.body):
+            if not isinstance(op, nodes.ForRange) or self.uniformity.control(op) is not Level.BLOCK:
+                continue
+            if not all(above in self.plan.controls for above in self.uniformity.path(op)):
+                continue
+            inside = list(nodes.walk(op.body))
+            read = {o.memory for o in inside if isinstance(o, nodes.Load) and isinstance(o.memory, nodes.View)}
+            if any(isinstance(o, nodes.Store) and o.memory in read for o in inside):
+                self.control(op)
 
     def jumps(self) -> bool:
         """Take the control around jumps of block-level loops and scopes to block level (threads agree on it, or the barrier would be in divergent

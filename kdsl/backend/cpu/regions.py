@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I64, Lanes, Linear, Uniform, Vector
+from kdsl.backend.cpu.lanes import BIT, I64, Lanes, Linear, Uniform, Vector, constant_of
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.plan import Region
-from kdsl.backend.cpu.scratch import Context
+from kdsl.backend.cpu.scratch import Context, widened
+from kdsl.backend.cpu.split import Part
+from kdsl.backend.cpu.wide import Attempt, Unfit
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level
@@ -36,6 +38,8 @@ class Regions:
         """Per group the lanes that have not returned, as bits; None if no thread returns before a later region."""
         self.contexts: dict[nodes.ValueOp | nodes.Variable, Context] = {}
         self.exports: dict[nodes.ValueOp, Any] = {}
+        self.deferred: set[nodes.Variable] = set()
+        """Variables of the present region that loops which are split fetch and keep."""
         self._full = ir.Constant(emission.masks.bits, -1)
 
     # ------------------------------------------------------------------------------------------------------------ block level
@@ -47,14 +51,20 @@ class Regions:
         self.block_end = block_end
         for variable in kernel.variables:
             e.variables[variable] = e.allocate(e.variable_type(variable), "variable")
+            if e.wide is not None:
+                shared = variable in e.plan.scalar_variables
+                e.wide.variables[variable] = e.variables[variable] if shared else e.allocate(e.wide.variable_type(variable), "variable")
         for variable in kernel.variables:
             if variable in e.plan.stored_variables:
                 self.contexts[variable] = self._context(e.variable_type(variable))
         for op in nodes.walk(kernel.body):
             if isinstance(op, nodes.ValueOp) and op in e.plan.stored:
-                self.contexts[op] = self._context(self._kind(op))
+                uniform = e.uniformity.level(op) < Level.LANE
+                self.contexts[op] = self._context(value_type(op.type, None if uniform else e.width))
             if isinstance(op, nodes.ValueOp) and op in e.plan.exports:
                 self.exports[op] = e.allocate(value_type(op.type), "export")
+        if e.wide is not None:
+            e.wide.regions.contexts = {key: context.of(e.wide) for key, context in self.contexts.items()}
         if e.plan.has_barriers and any(isinstance(op, nodes.Return) for op in nodes.walk(kernel.body)):
             self.alive = Context(e, e.masks.bits, -(-e.width // 8))
             self._revive(self.alive)
@@ -63,10 +73,10 @@ class Regions:
         if not e.dead:
             e.builder.branch(block_end)
 
-    def _kind(self, value: nodes.ValueOp) -> ir.Type:
-        return value_type(value.type, None if self.e.uniformity.level(value) < Level.LANE else self.e.width)
-
     def _context(self, kind: ir.Type) -> Context:
+        kind = widened(kind)
+        if self.e.wide is not None and not isinstance(kind, ir.VectorType):
+            kind = ir.VectorType(kind, self.e.width)  # one value per lane, whatever the width of the groups that store and load it
         element, count = (kind.element, kind.count) if isinstance(kind, ir.VectorType) else (kind, 1)
         bits = element.width if isinstance(element, ir.IntType) else 32 if isinstance(element, ir.FloatType) else 64
         return Context(self.e, kind, max(1, bits * count // 8))
@@ -102,30 +112,12 @@ class Regions:
         e = self.e
         b = e.builder
         outside = e.values
+        if e.wide is not None and self._wide_groups(region, e.wide):
+            return
         anyone = e.allocate(BIT, "anyone") if self.alive is not None and region.returns else None
         if anyone is not None:
             b.store(ir.Constant(BIT, 0), anyone)
-        head, after = e.append("group"), e.append("endregion")
-        before = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        group: Any = e.i64(0)
-        if e.groups > 1:
-            group = b.phi(I64, "group")
-            group.add_incoming(e.i64(0), before)
-        self.at_block_level = False
-        e.values = dict(outside)
-        self._at_group(group)
-        self._group(region, anyone)
-        self.at_block_level = True
-        if e.groups > 1:
-            following = b.add(group, e.i64(1))
-            group.add_incoming(following, b.block)
-            b.cbranch(b.icmp_unsigned("<", following, e.i64(e.groups)), head, after)
-        else:
-            b.branch(after)
-        b.position_at_end(after)
-        e.specials.leave_group()
+        self._groups(region, anyone, e.i64(0), e.groups)
         e.values, e.mask, e.dead = outside, None, False
         for op in region.ops:
             if isinstance(op, nodes.ValueOp) and op in self.exports:
@@ -134,6 +126,79 @@ class Regions:
             rest = e.append("rest")
             b.cbranch(b.load(anyone, typ=BIT), rest, self.block_end)
             b.position_at_end(rest)
+
+    def _groups(self, region: Region, anyone: Any, first: Any, count: int) -> None:
+        """Run the region for `count` groups from number `first` on."""
+        e = self.e
+        b = e.builder
+        head, after = e.append("group"), e.append("endgroups")
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        group, end = first, first
+        if count > 1:
+            group = b.phi(I64, "group")
+            group.add_incoming(first, before)
+        self.at_block_level = False
+        outside, e.values = e.values, dict(e.values)
+        self._at_group(group)
+        self._group(region, anyone)
+        e.values = outside
+        self.at_block_level = True
+        if count > 1:
+            following = b.add(group, e.i64(1))
+            group.add_incoming(following, b.block)
+            end = e.i64(count) if constant_of(first) == 0 else b.add(first, e.i64(count))
+            b.cbranch(b.icmp_unsigned("<", following, end), head, after)
+        else:
+            b.branch(after)
+        b.position_at_end(after)
+        e.specials.leave_group()
+
+    def _wide_groups(self, region: Region, wide: Emission) -> bool:
+        """Run the region in wide groups, and in groups of the usual width where they give up; False, and nothing emitted, if it does not fit."""
+        e = self.e
+        b = e.builder
+        before, kept = b.block, len(b.function.blocks)
+        head, following = e.append("wide"), e.append("endwide")
+        b.position_at_end(head)
+        number: Any = e.i64(0)
+        if wide.groups > 1:
+            number = b.phi(I64, "wide")
+            number.add_incoming(e.i64(0), before)
+        wide.values, wide.specials.block, wide.specials.block_number = dict(e.values), e.specials.block, e.specials.block_number
+        wide.regions.at_block_level = False
+        wide.regions._at_group(number)
+        frame = wide.frame
+        try:
+            wide.attempt = Attempt(wide, region)
+            wide.regions._group(region, None)
+        except Unfit:
+            wide.frame, wide.only, wide.guarded = frame, None, True
+            del b.function.blocks[kept:]
+            b.position_at_end(before)
+            return False
+        b.branch(following)
+        b.position_at_end(wide.attempt.otherwise)
+        if wide.attempt.tests:
+            many = wide.width // e.width
+            e.is_fallback = True
+            self._groups(region, None, b.mul(number, e.i64(many)) if wide.groups > 1 else e.i64(0), many)
+            e.is_fallback = False
+            b.branch(following)
+        else:
+            b.unreachable()
+        b.position_at_end(before)
+        b.branch(head)
+        b.position_at_end(following)
+        if wide.groups > 1:
+            after = e.append("endregion")
+            rest = b.add(number, e.i64(1))
+            number.add_incoming(rest, b.block)
+            b.cbranch(b.icmp_unsigned("<", rest, e.i64(wide.groups)), head, after)
+            b.position_at_end(after)
+        e.values, e.mask, e.dead = dict(e.values), None, False
+        return True
 
     def _group(self, region: Region, anyone: Any) -> None:
         """Run the region for one group."""
@@ -148,10 +213,13 @@ class Regions:
         e.control.pending = [lanes_end]
         for value in region.imports:
             self._import(value)
+        self.deferred = self._in_split_loops(region)
         for variable in region.variables:
             e.homes.setdefault(variable, e.frame)
+            if variable in self.deferred:
+                continue
             if variable in self.contexts:
-                b.store(self.contexts[variable].load(), e.variables[variable])
+                b.store(self.contexts[variable].load_as(e.variable_type(variable)), e.variables[variable])
             elif e.plan.home_of[variable] in e.plan.items:
                 b.store(ir.Constant(e.variable_type(variable), None), e.variables[variable])
         e.operations(region.ops)
@@ -168,13 +236,44 @@ class Regions:
         e = self.e
         b = e.builder
         for variable in region.variables:
-            if variable in self.contexts and variable in region.assigned:
-                self.contexts[variable].store(b.load(e.variables[variable], typ=e.variable_type(variable)))
+            if variable in self.contexts and variable in region.assigned and variable not in self.deferred:
+                self.contexts[variable].store_as(b.load(e.variables[variable], typ=e.variable_type(variable)))
         if self.alive is not None and region.returns:
             bits = e.masks.packed(rest)
             self.alive.store(bits)
             some = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
             b.store(b.or_(b.load(anyone, typ=BIT), some), anyone)
+
+    def _in_split_loops(self, region: Region) -> set[nodes.Variable]:
+        """Variables with contexts that the region only touches in loops that are split. Each of the loops fetches and keeps those of its part: all at once
+        would not fit into the registers.
+        """
+        inside: set[nodes.Op] = set()
+        touched: set[nodes.Variable] = set()
+        others: set[nodes.Variable] = set()
+        for op in region.walk():
+            if op in self.e.splits:
+                inside.update(nodes.walk(op.body))
+            if isinstance(op, nodes.Get | nodes.Set):
+                (touched if op in inside else others).add(op.variable)
+        return {variable for variable in touched - others if variable in self.contexts}
+
+    def fetch(self, part: Part) -> None:
+        """Load the contexts that a part of a split loop needs."""
+        for variable in self._of_part(part, nodes.Get | nodes.Set):
+            kind = self.e.variable_type(variable)
+            self.e.builder.store(self.contexts[variable].load_as(kind), self.e.variables[variable])
+
+    def keep(self, part: Part) -> None:
+        """Store the contexts that a part of a split loop has changed."""
+        for variable in self._of_part(part, nodes.Set):
+            self.contexts[variable].store_as(self.e.builder.load(self.e.variables[variable], typ=self.e.variable_type(variable)))
+        if self.e.attempt is not None and self.deferred:
+            self.e.attempt.commit()
+
+    def _of_part(self, part: Part, kinds: Any) -> list[nodes.Variable]:
+        touched = {op.variable for op in part if isinstance(op, kinds)} & self.deferred
+        return [variable for variable in self.e.kernel.variables if variable in touched]  # in an order that is always the same
 
     def _initial_mask(self) -> Mask:
         """The lanes of the group that are threads and have not returned."""
@@ -197,8 +296,9 @@ class Regions:
         if value in e.values:
             return
         if value in self.contexts:
-            loaded = self.contexts[value].load()
-            e.values[value] = Vector(loaded) if isinstance(loaded.type, ir.VectorType) else Uniform(loaded)
+            uniform = e.uniformity.level(value) < Level.LANE
+            loaded = self.contexts[value].load_as(value_type(value.type, None if uniform else e.width))
+            e.values[value] = Uniform(loaded) if uniform else Vector(loaded)
         else:
             e.values[value] = e.define(value)
 
@@ -214,7 +314,7 @@ class Regions:
             uniform = e.uniformity.level(op) < Level.LANE
             if uniform and isinstance(value, Linear):
                 raise AssertionError("a uniform value has no lanes")
-            self.contexts[op].store(e.scalar(value) if uniform else e.lanes.vector(value))
+            self.contexts[op].store_as(e.scalar(value) if uniform else e.lanes.vector(value))
 
     def returned(self) -> None:
         """The active lanes are done."""

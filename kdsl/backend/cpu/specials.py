@@ -122,7 +122,7 @@ class Specials:
         """Read the indices of the group's lanes from a table: the block's shape does not fit the group's."""
         e = self.e
         b = e.builder
-        name = f"thread_index.{stride}.{extent}"
+        name = f"thread_index.{e.width}.{stride}.{extent}"
         kind = ir.VectorType(I32, e.width)
         if name not in e.module.globals:
             rows = [[((g * e.width + lane) // stride) % extent for lane in range(e.width)] for g in range(e.groups)]

@@ -6,6 +6,7 @@ same array (element-wise in place) and share a scope; any other overlap with a w
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,17 @@ class Storage:
             self._offsets[array] = e.scratch.reserve(size, array.alignment)
         self._contexts = scope("contexts")
 
+    def of(self, emission: Emission) -> Storage:
+        """The same arrays for groups of another width; there are no local ones."""
+        other = copy.copy(self)
+        other.e = emission
+        return other
+
     # --------------------------------------------------------------------------------------------------------------- aliasing
+
+    def scope_of(self, memory: nodes.Memory) -> int:
+        """The same number for arrays that may be the same memory."""
+        return id(self._scopes[memory])
 
     def mark(self, access: Any, memory: Any) -> None:
         """Tell LLVM which array an instruction touches."""

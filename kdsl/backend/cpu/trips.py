@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
@@ -13,6 +13,8 @@ from kdsl.lang.types import I64 as INDEX
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+
+_JUMPS: Final = (nodes.Break, nodes.Continue, nodes.Leave, nodes.Return)
 
 
 class Trips:
@@ -52,6 +54,31 @@ class Trips:
     def first(self) -> Lanes:
         """Whether there is a first trip."""
         return self._inside(self.start, self.op.start)
+
+    def has_whole_ones(self) -> bool:
+        """Whether there may be trips in which every lane surely takes part, told by a comparison of scalars: lanes that start side by side, as in
+        `range(lane_index(), n, 32)`, around a body without jumps or loops.
+        """
+        plain = isinstance(self.form, Linear) and self.form.offsets is not None and isinstance(self.stop, Uniform)
+        inside = (inner for inner in nodes.walk(self.op.body) if nodes.children(inner) or isinstance(inner, _JUMPS))
+        return plain and self.safe and self.ascending > 0 and not self.op.orelse.ops and all(isinstance(i, nodes.If) for i in inside)
+
+    def is_whole(self) -> Any:
+        """i1: whether every lane takes part in the present trip."""
+        b = self.e.builder
+        assert isinstance(self.form, Linear)
+        assert isinstance(self.stop, Uniform)
+        last = b.add(b.load(self.slot, typ=self.kind), self.e.i64(max(self.form.offsets or ())))
+        return b.icmp_signed("<", last, self.stop.scalar)
+
+    def step_once(self) -> None:
+        """Step the counter of such a trip."""
+        b = self.e.builder
+        b.store(b.add(b.load(self.slot, typ=self.kind), self._step_scalar()), self.slot)
+
+    def still(self) -> Lanes:
+        """Whether there is another trip, for each lane."""
+        return self._inside(self.counter(), None)
 
     def next(self) -> Lanes:
         """Step the counter; whether there is a next trip."""

@@ -103,6 +103,20 @@ def call_intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments
     return builder.call(intrinsic(builder.module, name, result, [a.type for a in arguments]), arguments)
 
 
+class _LoopNode(ir.MDValue):  # type: ignore[misc]
+    """A metadata node that names itself first, as one of a loop must (LLVM language reference, "llvm.loop"); llvmlite has no form for it."""
+
+    def descr(self, buffer: list[str]) -> None:
+        operands = ", ".join(operand.get_reference() for operand in self.operands)
+        buffer += (f"distinct !{{ {self.get_reference()}, {operands} }}", "\n")
+
+
+def loop_that_stays(module: ir.Module) -> Any:
+    """What to mark the branch back of a loop with (as `llvm.loop`) so that LLVM does not unroll it."""
+    off = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    return _LoopNode(module, [off], name=str(len(module.metadata)))
+
+
 def parse(module: ir.Module) -> Any:
     """The module as LLVM holds it, verified. A failure is a mistake of the compiler and carries LLVM's message."""
     initialise()

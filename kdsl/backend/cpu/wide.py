@@ -1,0 +1,126 @@
+"""Wide groups: several groups of lanes run as one where nothing stands out of line.
+
+Lanes that share an operand load it once, and what is the same for all of them (addresses, bounds, the loop itself) is done once for more of them. A wide group
+has no mask: where threads could differ in their way, or an index could be outside, scalars are compared, and if they do not say that all is well, the
+wide group gives up, and its lanes run from the start of the region in groups of the usual width, which know masks and record failures. So all that comes
+before such a test must bear to be done again; a region in which it does not is not run in wide groups (`Unfit`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.cpu.plan import Region
+from kdsl.ir import nodes
+from kdsl.ir.uniformity import Level, Uniformity
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+_VECTORS_OF_SUMS: Final = 8
+"""Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
+_VECTORS: Final = 4
+"""The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
+_UNFIT: Final = (nodes.Atomic, nodes.Fence, nodes.Exchange, nodes.While, nodes.Break, nodes.Continue, nodes.Leave, nodes.Assertion)
+
+
+class Unfit(Exception):
+    """A region cannot run in wide groups."""
+
+
+def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
+    """Lanes of a wide group, None if the kernel has none. `width` are those of a usual one."""
+    ops = list(nodes.walk(kernel.body))
+    if any(isinstance(op, nodes.Exchange) for op in ops) or any(array.space == "local" for array in kernel.arrays):
+        return None
+    returns = any(isinstance(op, nodes.Return) for op in ops)
+    if returns and any(isinstance(op, nodes.Barrier) for op in ops):
+        return None
+    uniformity = Uniformity(kernel, width)
+    reduces = any(_reduces(op, uniformity) for op in ops)
+    wide = host.lanes * (_VECTORS_OF_SUMS if reduces else _VECTORS)
+    while wide > width and kernel.threads % wide:
+        wide //= 2
+    return wide if wide > width else None
+
+
+def _reduces(op: nodes.Op, uniformity: Uniformity) -> bool:
+    """Whether an operation is an innermost loop with variables that differ between lanes and go from one trip to the next."""
+    if not isinstance(op, nodes.ForRange) or any(nodes.children(inner) for inner in op.body):
+        return False
+    carried: set[nodes.Variable] = set()
+    assigned: set[nodes.Variable] = set()
+    for inner in op.body:
+        if isinstance(inner, nodes.Get) and inner.variable not in assigned:
+            carried.add(inner.variable)
+        elif isinstance(inner, nodes.Set):
+            assigned.add(inner.variable)
+    return any(uniformity.variable(variable) is Level.LANE for variable in carried & assigned)
+
+
+class Attempt:
+    """A region that is being emitted for a wide group."""
+
+    def __init__(self, emission: Emission, region: Region) -> None:
+        """Raises Unfit if the region is of no kind that can run so."""
+        self.e = emission
+        self.otherwise = emission.append("narrow")
+        """LLVM block where the lanes run in groups of the usual width."""
+        self.tests = 0
+        """Tests so far."""
+        self._is_final = False
+        """Whether something has been done that must not be done again."""
+        self._loops: list[int] = []
+        """For each loop around the present operation, the tests before it."""
+        self._loaded = set()
+        for op in region.walk():
+            if isinstance(op, _UNFIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
+                raise Unfit
+            if isinstance(op, nodes.Load):
+                self._loaded.add(emission.storage.scope_of(op.memory))
+
+    def require(self, *conditions: Any) -> None:
+        """Go on only if all conditions (i1) hold for the whole wide group."""
+        b = self.e.builder
+        together = conditions[0]
+        for condition in conditions[1:]:
+            together = b.and_(together, condition)
+        self.count()
+        rest = self.e.append("asexpected")
+        b.cbranch(together, rest, self.otherwise).set_weights([1 << 10, 1])
+        b.position_at_end(rest)
+
+    def count(self) -> None:
+        """There is a test here."""
+        if self._is_final:
+            raise Unfit
+        self.tests += 1
+
+    def stores(self, memory: nodes.Memory) -> None:
+        """There is a store here: it may be done twice, unless the region also reads what it writes."""
+        if self.e.storage.scope_of(memory) in self._loaded:
+            self.commit()
+
+    def commit(self) -> None:
+        """From here on the region cannot start again, so there must be no more tests, nor any in another trip of a loop around this place."""
+        if any(self.tests > before for before in self._loops):
+            raise Unfit
+        self._is_final = True
+
+    def enter_loop(self) -> None:
+        """A loop begins here."""
+        self._loops.append(self.tests)
+
+    def leave_loop(self) -> None:
+        """It ends here."""
+        self._loops.pop()
+
+    def state(self) -> bool:
+        """What `resume` takes, to emit the other branch."""
+        return self._is_final
+
+    def resume(self, state: bool) -> bool:
+        """Go back to the state at a branch; the state until now."""
+        now, self._is_final = self._is_final, state
+        return now
