@@ -110,6 +110,32 @@ def convert(to: str, of: str, value: bool | int | float) -> bool | int | float:
 # ------------------------------------------------------------------------------------------------------------------- integers
 
 
+def _pattern(of: str, a: int) -> int:
+    """The bits of an integer."""
+    return a & ((1 << BITS[of]) - 1)
+
+
+def popcount(of: str, a: int) -> int:
+    return wrap(of, _pattern(of, a).bit_count())
+
+
+def leading_zeros(of: str, a: int) -> int:
+    return wrap(of, BITS[of] - _pattern(of, a).bit_length())
+
+
+def trailing_zeros(of: str, a: int) -> int:
+    pattern = _pattern(of, a)
+    return wrap(of, (pattern & -pattern).bit_length() - 1 if pattern else BITS[of])
+
+
+def reverse_bits(of: str, a: int) -> int:
+    return wrap(of, int(f"{_pattern(of, a):0{BITS[of]}b}"[::-1], 2))
+
+
+def multiply_high(of: str, a: int, b: int) -> int:
+    return wrap(of, a * b >> BITS[of])
+
+
 def floor_divide_integers(to: str, a: int, b: int) -> int:
     return wrap(to, a // b) if b else 0
 

@@ -1,11 +1,36 @@
-"""Arrays of the reference interpreter: checked reads and writes."""
+"""Arrays of the reference interpreter: checked reads and writes, and atomic operations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from tests.fuzz.arithmetic import INTEGERS
+from tests.fuzz.arithmetic import INTEGERS, wrap
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Where the elements of an array of several dimensions lie among others."""
+
+    offset: int
+    """Place of the element with all indices 0."""
+    shape: tuple[int, ...]
+    """Extents."""
+    strides: tuple[int, ...]
+    """Places from one index to the next, by dimension."""
+
+
+_ATOMIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "min": min,
+    "max": max,
+    "and": lambda old, value: old & value,
+    "or": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "inc": lambda old, limit: 0 if old >= limit else old + 1,
+}
 
 
 @dataclass
@@ -16,24 +41,29 @@ class Cells:
     """Element type."""
     cells: list[Any]
     """Elements in order; a bool is 0 or 1, or whatever byte was there at the start."""
-    shape: tuple[int, ...] | None = None
-    """Extents, if there is more than one."""
+    places: Strided | None = None
+    """Where they lie, if there is more than one dimension."""
     zero: Any = field(init=False)
     """What a read outside gives."""
 
     def __post_init__(self) -> None:
         self.zero = False if self.type == "bool" else 0 if self.type in INTEGERS else 0.0
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return (len(self.cells),) if self.places is None else self.places.shape
+
     def _inside(self, place: Any, line: int, thread: Any) -> int | None:
         if isinstance(place, tuple):
-            assert self.shape is not None
-            flat = 0
-            for index, extent in zip(place, self.shape, strict=True):
+            assert self.places is not None
+            at = self.places.offset
+            for index, extent, stride in zip(place, self.places.shape, self.places.strides, strict=True):
                 if not 0 <= index < extent:
                     thread.fail(line, index, extent)
                     return None
-                flat = flat * extent + index
-            return flat
+                at += index * stride
+            return at
         if 0 <= place < len(self.cells):
             return int(place)
         thread.fail(line, place, len(self.cells))
@@ -53,12 +83,22 @@ class Cells:
         if at is not None:
             self.cells[at] = int(value) if self.type == "bool" else value
 
+    def atomic(self, name: str, place: Any, value: Any, line: int, thread: Any) -> Any:
+        """Change an element of an integer type; what it was."""
+        at = self._inside(place, line, thread)
+        if at is None:
+            return self.zero
+        old = self.cells[at]
+        self.cells[at] = wrap(self.type, _ATOMIC[name](old, value))
+        return old
+
 
 def new_cells(of: str, shape: tuple[int, ...]) -> Cells:
     """A shared or local array."""
-    size = 1
-    for extent in shape:
+    size, strides = 1, []
+    for extent in reversed(shape):
+        strides.append(size)
         size *= extent
-    made = Cells(of, [], shape if len(shape) > 1 else None)
+    made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None)
     made.cells = [made.zero] * size
     return made

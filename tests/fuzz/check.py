@@ -88,6 +88,6 @@ def prepare(source: str, seed: int) -> Case:
     for number in range(RUNS):
         arguments = inputs.make(program.parameters, program.requires, threads, seed * RUNS + number)
         given = arguments.for_interpreter()
-        failures = program.run(given)
+        failures = program.run(given, arguments.places)
         expected.append(Expected(arguments, {name: given[name] for name in arguments.arrays}, set(failures)))
     return Case(program, built, expected, seed)

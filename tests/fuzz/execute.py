@@ -29,6 +29,7 @@ from kdsl.ir.abi import RECORD_SIZE, Layout, encoded, layout
 from kdsl.ir.verifier import verify
 from kdsl.lang.geometry import Grid
 from kdsl.runtime.record import Failure
+from tests.fuzz.cells import Strided
 from tests.fuzz.inputs import Arguments
 
 _numbers: Final = itertools.count()
@@ -140,13 +141,17 @@ def pack(slots: Layout, arguments: Arguments, grid: tuple[int, int, int], addres
     }
     values: list[Any] = []
     for slot in slots.slots:
-        name = slot.name.removesuffix(".address").removesuffix(".length")
-        if slot.kind == "address":
-            values.append(addresses[name])
-        elif slot.kind == "length":
-            values.append(arguments.arrays[name].size)
-        else:
+        if slot.kind in ("value", "hidden"):
             values.append(hidden[slot.name] if slot.kind == "hidden" else arguments.numbers[slot.name])
+            continue
+        assert slot.parameter is not None
+        name = slot.parameter.name
+        array = arguments.arrays[name]
+        places = arguments.places.get(name, Strided(0, (array.size,), (1,)))
+        if slot.kind == "address":
+            values.append(addresses[name] + places.offset * array.itemsize)
+        else:
+            values.append((places.shape if slot.kind == "length" else places.strides)[slot.dimension])
     buffer = ctypes.create_string_buffer(slots.size)
     struct.pack_into(slots.format, buffer, 0, *(encoded(slot.type, value) for slot, value in zip(slots.slots, values, strict=True)))
     return buffer

@@ -61,7 +61,19 @@ _EXCHANGES: Final = (
     "warp_any",
     "warp_all",
     "warp_ballot",
+    "warp_and",
+    "warp_or",
+    "warp_xor",
+    "warp_prefix_sum",
+    "warp_match_any",
+    "warp_match_all",
+    "block_sum",
+    "block_max",
+    "block_min",
+    "block_prefix_sum",
 )
+_OF_BITS: Final = ("popcount", "leading_zeros", "trailing_zeros", "reverse_bits", "multiply_high")
+_GIVES: Final = {"warp_match_any": "u32", "warp_match_all": "bool"}
 
 
 def wrapped(to: str, code: str) -> str:
@@ -223,7 +235,7 @@ class Expressions:
             if isinstance(op, ast.In | ast.NotIn):
                 if len(node.ops) > 1 or not isinstance(right, Memory):
                     raise IllTyped("`in` stands alone, before an array")
-                inside = f"(0 <= {coerce(values[0], 'i64')} < len({right.code}.cells))"
+                inside = f"(0 <= {coerce(values[0], 'i64')} < {right.code}.shape[0])"
                 return Typed("bool", inside if isinstance(op, ast.In) else f"(not {inside})")
             left = number(values[-1])
             of = join(left, number(right))
@@ -260,6 +272,8 @@ class Expressions:
 
     def element(self, node: ast.Subscript) -> Value:
         """`a[i]` of an array, or `t[0]` of a tuple."""
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return self.extent(self.value(node.value.value), self.value(node.slice))
         base = self.value(node.value)
         if isinstance(base, Tuple):
             position = self.value(node.slice)
@@ -270,6 +284,13 @@ class Expressions:
         if not isinstance(base, Memory):
             raise IllTyped("no elements")
         return Typed(base.type, f"{base.code}.load({self.place(base, node.slice)}, {node.lineno}, _T)")
+
+    def extent(self, array: Value, dimension: Value) -> Value:
+        """`a.shape[1]`."""
+        if not isinstance(array, Memory) or not isinstance(dimension, Literal):
+            raise IllTyped("an extent")
+        at = int(dimension.value)
+        return Literal(array.shape[at]) if array.shape else Typed("i64", f"{array.code}.shape[{at}]")
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`thread_idx.x`, `block_dim.y`, and fields of structs."""
@@ -300,10 +321,20 @@ class Expressions:
             memory = self.value(node.args[0])
             if not isinstance(memory, Memory):
                 raise IllTyped("len() of no array")
-            return Literal(memory.shape[0]) if memory.shape else Typed("i64", f"len({memory.code}.cells)")
+            return self.extent(memory, Literal(0))
         if self.is_function(name):
             return self.call_function(name, [self.value(argument) for argument in node.args])
+        if name.startswith("atomic_"):
+            return self.atomic(name.removeprefix("atomic_"), node)
         return self.intrinsic(name, [number(self.value(argument)) for argument in node.args], node)
+
+    def atomic(self, name: str, node: ast.Call) -> Typed:
+        """An atomic operation. Threads run one after the other, so scope and order say nothing."""
+        array = self.value(node.args[0])
+        if not isinstance(array, Memory):
+            raise IllTyped("an atomic operation on no array")
+        value = coerce(self.value(node.args[2]), array.type)
+        return Typed(array.type, f"{array.code}.atomic({name!r}, {self.place(array, node.args[1])}, {value}, {node.lineno}, _T)")
 
     def intrinsic(self, name: str, arguments: list[Number], node: ast.Call) -> Value:
         """What kdsl provides."""
@@ -319,6 +350,12 @@ class Expressions:
             return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
         if name in _EXCHANGES:
             return self.exchange(name, arguments, node)
+        if name in _OF_BITS:
+            x = firm_number(arguments[0])
+            if x.type not in INTEGERS:
+                raise IllTyped(f"{name} of {x.type}")
+            others = "".join(f", {coerce(other, x.type)}" for other in arguments[1:])
+            return Typed(x.type, f"_{name}({x.type!r}, {x.code}{others})")
         if name in _BITS:
             takes, gives = _BITS[name]
             return Typed(gives, f"_bits({takes!r}, {gives!r}, {coerce(arguments[0], takes)})")
@@ -343,10 +380,11 @@ class Expressions:
         """A value from several lanes: the thread waits until all lanes of its warp that take part have come."""
         self.suspend()
         if name in ("warp_any", "warp_all", "warp_ballot"):
-            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0))")
+            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32))")
         value = firm_number(arguments[0])
         amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
-        return Typed(value.type, f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}))")
+        width = next((ast.literal_eval(k.value) for k in node.keywords if k.arg == "width"), 32)
+        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}))")
 
 
 def firm_number(value: Number) -> Typed:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from tests.fuzz.arithmetic import FLOATS
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.statements import StatementWriter
+from tests.fuzz.together import ATOMIC
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
 _WARPS = (5, 13, 31, 32, 33, 40)
+_SEVERAL_WARPS = (1, 31, 32, 33, 40, 64, 70)
 
 _WITNESSES = (("is_first_thread()", "block_index()"), ("is_first_thread()", "row_index()"), ("is_first_lane()", "row_index()"))
 
@@ -45,12 +47,13 @@ class Generator(StatementWriter):
         slices = {
             f"x{n}": of for n, of in enumerate(self.favourites[: rng.randrange(1, 4)] + ([self.type()] if rng.random() < 0.3 else []))
         }
+        many = {f"m{n}": (self.type(), rng.choice((2, 2, 2, 3, 4))) for n in range(rng.choice((0, 0, 0, 0, 0, 0, 1, 1, 2)))}
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
-            self.helper(slices)
-        self.kernel(slices, fields)
+            self.helper(slices, many)
+        self.kernel(slices, many, fields)
         return "\n".join(self.lines) + "\n"
 
-    def helper(self, slices: dict[str, str]) -> None:
+    def helper(self, slices: dict[str, str], many: dict[str, tuple[str, int]]) -> None:
         """A `@function`."""
         rng = self.rng
         parameters, annotated = [], []
@@ -63,6 +66,12 @@ class Generator(StatementWriter):
                 scope.slices[name] = of
                 parameters.append(f"Slice[{of}]")
                 annotated.append(f"{name}: Slice[{of}]")
+                continue
+            if kind == 2 and many:
+                of, rank = rng.choice(list(many.values()))
+                scope.many[name] = (of, rank)
+                parameters.append(f"Slice[{of}, D{rank}]")
+                annotated.append(f"{name}: Slice[{of}, D{rank}]")
                 continue
             scope.variables[name] = of
             parameters.append(f"any {of}" if kind == 1 else of)
@@ -83,17 +92,18 @@ class Generator(StatementWriter):
         self.indent -= 1
         self.helpers.append(made)
 
-    def kernel(self, slices: dict[str, str], fields: list[tuple[str, str]]) -> None:
+    def kernel(self, slices: dict[str, str], many: dict[str, tuple[str, int]], fields: list[tuple[str, str]]) -> None:
         """The kernel."""
         rng = self.rng
         warps = rng.random() < 0.1
         self.exchanges = warps
-        block: int | tuple[int, int] = rng.choice(_WARPS if warps else _BLOCKS)
+        self.collectives = warps and rng.random() < 0.4
+        block: int | tuple[int, int] = rng.choice(_SEVERAL_WARPS if self.collectives else _WARPS if warps else _BLOCKS)
         if rng.random() < 0.12:
-            block = rng.choice(((3, 2), (2, 4), (5, 3), (4, 8)))
+            block = rng.choice(((3, 2), (2, 4), (5, 3), (4, 8), *(((8, 5),) if self.collectives else ())))
         threads = block if isinstance(block, int) else block[0] * block[1]
         grid = rng.choice(("1", "2", "3") if threads < 9 else ("1", "2")) if rng.random() < 0.9 else "(2, 2)"
-        scope = Scope(in_kernel=True, convergent=True, slices=slices)
+        scope = Scope(in_kernel=True, convergent=True, slices=slices, many=many)
         scope.own = {"oi": "i64", "of": "f64"}
         parameters = ["oi: SliceMut[i64]", "of: SliceMut[f64]"]
         for number in range(rng.randrange(0, 3)):
@@ -107,6 +117,14 @@ class Generator(StatementWriter):
         witnesses = [(f"w{number}", rng.choice(_WITNESSES), self.type()) for number in range(rng.choice((0, 0, 0, 0, 1)))]
         parameters += [f"{name}: DisjointSlice[{of}]" for name, _, of in witnesses]
         parameters += [f"{name}: Slice[{of}]" for name, of in slices.items()]
+        parameters += [f"{name}: Slice[{of}, D{rank}]" for name, (of, rank) in many.items()]
+        if rng.random() < 0.15:
+            scope.rows["u0"] = of, rank = self.type(), rng.choice((2, 2, 3, 4))
+            parameters.append(f"u0: SliceMut[{of}, D{rank}]")
+        if rng.random() < 0.12:
+            of = rng.choice(ATOMIC)
+            scope.counters["c0"] = of, self.kind_of_atomic(of)
+            parameters.append(f"c0: SliceMut[{of}]")
         for number in range(rng.randrange(0, 4)):
             of = self.type()
             scope.variables[f"s{number}"] = scope.uniform[f"s{number}"] = of
@@ -121,7 +139,14 @@ class Generator(StatementWriter):
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]
             relation = f"len({first}) {rng.choice(('==', '>='))} len({rng.choice(more)})" if more else f"len({first}) >= 8"
-            settings.append(f"requires=({relation!r},)")
+            relations = [relation]
+            extents = [f"{name}.shape[{dimension}]" for name, (_, rank) in many.items() for dimension in range(rank)]
+            if extents:
+                relations = relations[: rng.randrange(2)]
+                relations.append(
+                    f"{rng.choice(extents)} {rng.choice(('>= 2', '== 3', f'== {rng.choice(extents)}', f'>= {rng.choice(extents)}'))}"
+                )
+            settings.append(f"requires=({', '.join(map(repr, relations))},)")
         if rng.random() < 0.2:
             settings.append("contract=False")
         self.emit(f"@kernel({', '.join(settings)})")
@@ -131,6 +156,8 @@ class Generator(StatementWriter):
         self.budget = max(self.budget, 2)
         while self.budget > 0:
             self.statement(scope)
+            if self.exchanges and rng.random() < 0.7:
+                self.between_lanes(scope)
         for name, (guard, index), of in witnesses:
             quiet = scope.inner(convergent=False)
             self.emit(f"if {guard}:")
@@ -181,3 +208,5 @@ class Generator(StatementWriter):
                 self.emit(f"{name}[i * 4 + {self.rng.randrange(4)}] = {self.given(scope, of, 2)}")
         for name, of in scope.disjoint.items():
             self.emit(f"{name}[i] = {self.given(scope, of, 2)}")
+        for name, (of, rank) in scope.rows.items():
+            self.emit(f"{self.own_row(scope, name, rank)} = {self.given(scope, of, 2)}")

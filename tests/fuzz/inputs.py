@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import ml_dtypes
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.fuzz.arithmetic import BITS, FLOATS, MAXIMUM, MINIMUM
+from tests.fuzz.cells import Strided
 from tests.fuzz.interpret import Parameter
 
 NUMPY: Final = {
@@ -37,6 +38,8 @@ class Arguments:
     """Views by name; a bool array holds bytes."""
     numbers: dict[str, bool | int | float]
     """Other parameters."""
+    places: dict[str, Strided] = field(default_factory=dict)
+    """Where the elements of a view of several dimensions lie in its array."""
 
     def for_interpreter(self) -> dict[str, Any]:
         """Lists and numbers."""
@@ -77,34 +80,68 @@ def scalar(rng: random.Random, of: str) -> bool | int | float:
 def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, seed: int) -> Arguments:
     """Arguments for a program of so many threads in all, which keep its contract."""
     rng = random.Random(seed)
-    lengths: dict[str, int] = {}
-    for parameter in parameters:
-        if parameter.view == "Slice":
-            lengths[parameter.name] = rng.choice((threads, threads + 7, 64, 5, 16, rng.randrange(1, 70), rng.randrange(0, 3)))
-        elif parameter.view:
-            per_thread = 1 if parameter.view == "DisjointSlice" else 4
-            lengths[parameter.name] = max(0, threads * per_thread + rng.choice((0, 0, 0, 3, -2, -threads // 3)))
+    extents: dict[str, int] = {}
+    for p in parameters:
+        if p.rank > 1:
+            shape = [rng.choice((1, 2, 3, 3, 4, 5, 6, rng.randrange(7))) for _ in range(p.rank)]
+            if p.view == "SliceMut":  # a row for each thread
+                shape[0] = max(0, threads + rng.choice((0, 0, 0, 2, -1)))
+            extents.update({f"{p.name}.shape[{dimension}]": extent for dimension, extent in enumerate(shape)})
+        elif p.view == "Slice":
+            extents[f"len({p.name})"] = rng.choice((threads, threads + 7, 64, 5, 16, rng.randrange(1, 70), rng.randrange(0, 3)))
+        elif p.view:
+            per_thread = 1 if p.view == "DisjointSlice" else 4
+            extents[f"len({p.name})"] = max(0, threads * per_thread + rng.choice((0, 0, 0, 3, -2, -threads // 3)))
     for relation in requires:
-        compared = ast.parse(relation, mode="eval").body
-        assert isinstance(compared, ast.Compare)
-        left, right = ast.unparse(compared.left)[4:-1], compared.comparators[0]
-        if isinstance(right, ast.Constant):
-            assert isinstance(right.value, int)
-            lengths[left] = max(lengths[left], right.value)
-        else:
-            lengths[left] = max(lengths[left], lengths[ast.unparse(right)[4:-1]])
-            if isinstance(compared.ops[0], ast.Eq):
-                lengths[ast.unparse(right)[4:-1]] = lengths[left]
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    numbers: dict[str, bool | int | float] = {}
+        _keep(relation, extents)
+    arguments = Arguments({}, {})
     with np.errstate(all="ignore"):
         for p in parameters:
-            if p.view:
-                values = [rng.choice((0, 1, 1, 2, 255)) if p.type == "bool" else scalar(rng, p.type) for _ in range(lengths[p.name])]
-                arrays[p.name] = np.array(values, NUMPY[p.type])
+            if not p.view:
+                arguments.numbers[p.name] = scalar(rng, p.type)
+                continue
+            if p.rank > 1:
+                shape = [extents[f"{p.name}.shape[{dimension}]"] for dimension in range(p.rank)]
+                arguments.places[p.name], size = strided(rng, shape, repeats=p.view == "Slice")
             else:
-                numbers[p.name] = scalar(rng, p.type)
-    return Arguments(arrays, numbers)
+                size = extents[f"len({p.name})"]
+            values = [rng.choice((0, 1, 1, 2, 255)) if p.type == "bool" else scalar(rng, p.type) for _ in range(size)]
+            arguments.arrays[p.name] = np.array(values, NUMPY[p.type])
+    return arguments
+
+
+def _keep(relation: str, extents: dict[str, int]) -> None:
+    """Change extents so that a relation holds."""
+    compared = ast.parse(relation, mode="eval").body
+    assert isinstance(compared, ast.Compare)
+    left, right = ast.unparse(compared.left), compared.comparators[0]
+    wanted = right.value if isinstance(right, ast.Constant) else extents[ast.unparse(right)]
+    assert isinstance(wanted, int)
+    extents[left] = max(extents[left], wanted)
+    if isinstance(compared.ops[0], ast.Eq):
+        if isinstance(right, ast.Constant):
+            extents[left] = wanted
+        else:
+            extents[ast.unparse(right)] = extents[left]
+
+
+def strided(rng: random.Random, shape: list[int], *, repeats: bool) -> tuple[Strided, int]:
+    """Somewhere for the elements of a view: dimensions in any order, gaps, steps backwards, and (if it may repeat elements) strides of 0; the places in all."""
+    strides, offset, step = [0] * len(shape), rng.choice((0, 0, 3)), rng.choice((1, 1, 1, 2))
+    order = list(range(len(shape)))
+    if rng.random() < 0.5:
+        rng.shuffle(order)
+    size = offset
+    for dimension in reversed(order):
+        if repeats and rng.random() < 0.1:
+            continue
+        strides[dimension] = step
+        size += max(shape[dimension] - 1, 0) * step
+        if rng.random() < 0.15:
+            strides[dimension] = -step
+            offset += max(shape[dimension] - 1, 0) * step
+        step = step * max(shape[dimension], 1) + rng.choice((0, 0, 0, 1, 5))
+    return Strided(offset, tuple(shape), tuple(strides)), size + 1 if all(shape) else 0
 
 
 def difference(name: str, expected: list[Any], got: npt.NDArray[Any]) -> str | None:

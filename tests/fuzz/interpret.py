@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.fuzz import arithmetic
 from tests.fuzz.arithmetic import promote
-from tests.fuzz.cells import Cells, new_cells
+from tests.fuzz.cells import Cells, Strided, new_cells
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import IllTyped, Literal, Memory, Nothing, Tuple, Typed, Value, alone, coerce, firm, is_loose, number
@@ -32,6 +32,8 @@ class Parameter:
     """Element type."""
     view: str
     """`Slice`, `SliceMut`, `DisjointSlice`, or empty for a number."""
+    rank: int = 1
+    """Dimensions of a view."""
 
 
 class Program:
@@ -61,7 +63,10 @@ class Program:
         self.parameters: list[Parameter] = []
         for argument in self.kernel.args.args:
             if isinstance(argument.annotation, ast.Subscript):
-                self.parameters.append(Parameter(argument.arg, _id(argument.annotation.slice), _id(argument.annotation.value)))
+                what, rank = argument.annotation.slice, 1
+                if isinstance(what, ast.Tuple):
+                    what, rank = what.elts[0], int(_id(what.elts[1])[1:])
+                self.parameters.append(Parameter(argument.arg, _id(what), _id(argument.annotation.value), rank))
             elif _id(argument.annotation) in structs:
                 self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in structs[_id(argument.annotation)]]
             else:
@@ -71,7 +76,8 @@ class Program:
         self.suspends = False
         self.lines: list[str] = []
         names: dict[str, Value] = {
-            p.name: Memory(p.type, f"_args[{p.name!r}]") if p.view else Typed(p.type, f"_args[{p.name!r}]") for p in self.parameters
+            p.name: Memory(p.type, f"_args[{p.name!r}]", rank=p.rank) if p.view else Typed(p.type, f"_args[{p.name!r}]")
+            for p in self.parameters
         }
         body = translate(self, self.kernel, names, "kernel")
         self.lines += body.lines
@@ -79,11 +85,17 @@ class Program:
         exec("\n".join(self.lines), namespace)
         self._run = namespace["kernel"]
 
-    def run(self, arguments: dict[str, Any]) -> list[tuple[int, int, int, tuple[int, int, int], tuple[int, int, int]]]:
-        """Run on lists (views) and numbers. Lists are changed in place. Failed checks come back as (line, index, extent, block, thread)."""
+    def run(
+        self, arguments: dict[str, Any], places: dict[str, Strided] | None = None
+    ) -> list[tuple[int, int, int, tuple[int, int, int], tuple[int, int, int]]]:
+        """Run on lists (views) and numbers. Lists are changed in place; `places` says where the elements of a view of several dimensions lie in its list.
+        Failed checks come back as (line, index, extent, block, thread)."""
         failures: list[Any] = []
         names = {p.name: p for p in self.parameters}
-        given = {name: Cells(names[name].type, value) if isinstance(value, list) else value for name, value in arguments.items()}
+        where = places or {}
+        given = {
+            name: Cells(names[name].type, value, where.get(name)) if isinstance(value, list) else value for name, value in arguments.items()
+        }
         x, y, z = self.grid
         for number_ in range(x * y * z):
             place = (number_ % x, number_ // x % y, number_ // x // y)
@@ -177,7 +189,7 @@ class Body(Expressions):
         value: Value
         for parameter, given in zip(node.args.args, arguments, strict=True):
             if isinstance(given, Memory):
-                names[parameter.arg] = Memory(given.type, parameter.arg, given.shape)
+                names[parameter.arg] = Memory(given.type, parameter.arg, given.shape, given.rank)
                 codes.append(given.code)
                 continue
             value = (
@@ -349,6 +361,8 @@ class Body(Expressions):
             self.suspend()
             self.emit("yield None")
             return
+        if isinstance(node, ast.Call) and _id(node.func) == "static_assert":
+            return
         self.emit(_code(firm(self.value(node))))
 
     def allocation(self, node: ast.expr) -> Memory | None:
@@ -442,7 +456,7 @@ def _named(value: Value, name: str) -> Value:
         case Tuple():
             return Tuple(tuple(Typed(alone(number(item)), "") for item in value.items), name)
         case Memory():
-            return Memory(value.type, name, value.shape)
+            return Memory(value.type, name, value.shape, value.rank)
         case Nothing():
             return Nothing(name)
         case _:
@@ -469,7 +483,8 @@ def _bits(takes: str, gives: str, value: Any) -> Any:
 def _namespace() -> dict[str, Any]:
     functions = (
         "convert", "rounded", "floor_divide_integers", "modulo_integers", "shift_left", "shift_right", "power_integers", "divide", "modulo",
-        "floor_divide", "fused", "power", "square_root", "integral", "extreme",
+        "floor_divide", "fused", "power", "square_root", "integral", "extreme", "popcount", "leading_zeros", "trailing_zeros", "reverse_bits",
+        "multiply_high",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
     return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "inf": float("inf"), "nan": float("nan")}

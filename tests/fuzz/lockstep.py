@@ -6,6 +6,7 @@ What an exchange yields is written from the table of intrinsics in the documenta
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -68,18 +69,28 @@ def run_block(
         running = []
         for first in range(0, len(threads), 32):
             lanes = {rank - first: waiting[rank][0] for rank in range(first, first + 32) if rank in waiting}
-            if not lanes or None in lanes.values():
-                assert all(request is None for request in lanes.values()), "some lanes wait at a barrier, others at an exchange"
+            at_barrier = [request is None or request[0].startswith("block_") for request in lanes.values()]
+            if any(at_barrier) or not lanes:
+                assert all(at_barrier), "some lanes wait at a barrier, others at an exchange"
                 continue
             for lane, result in exchange(lanes).items():
                 replies[first + lane] = result
                 running.append((first + lane, waiting.pop(first + lane)[1]))
         if not running and waiting:
+            requests = {rank: request for rank, (request, _) in waiting.items()}
+            if None not in requests.values():
+                assert len(requests) == len(threads), "a thread does not take part in a reduction of the block"
+                replies = of_block(requests)
+            assert not replies or None not in requests.values(), "some threads wait at a barrier, others at a reduction of the block"
             running = [(rank, steps) for rank, (_, steps) in waiting.items()]
             waiting = {}
 
 
-def exchange(lanes: dict[int, tuple[str, str, Any, int]]) -> dict[int, Any]:
+Request = tuple[str, str, Any, int, int]
+"""What a thread asks for: the operation, the type, its value, the amount and the width of a shuffle."""
+
+
+def exchange(lanes: dict[int, Request]) -> dict[int, Any]:
     """What each lane gets."""
     name, of = next(iter(lanes.values()))[:2]
     assert all(request[:2] == (name, of) for request in lanes.values()), "lanes wait at different exchanges"
@@ -88,14 +99,57 @@ def exchange(lanes: dict[int, tuple[str, str, Any, int]]) -> dict[int, Any]:
         ballot = sum(1 << lane for lane, holds in values.items() if holds)
         result = {"warp_any": ballot != 0, "warp_all": all(values.values()), "warp_ballot": ballot}[name]
         return dict.fromkeys(lanes, result)
+    if name in ("warp_match_any", "warp_match_all"):
+        alike = {lane: sum(1 << other for other, value in values.items() if _bits(value) == _bits(own)) for lane, own in values.items()}
+        return alike if name == "warp_match_any" else dict.fromkeys(lanes, len(set(alike.values())) == 1)
+    if name == "warp_prefix_sum":
+        return _prefix_sums(of, values, 0, 32)
     if name.startswith("warp_"):
         return dict.fromkeys(lanes, _reduced(name.removeprefix("warp_"), of, values))
     results = {}
     for lane, request in lanes.items():
-        amount = request[3] % 32
-        source = {"shuffle": amount, "shuffle_xor": lane ^ amount, "shuffle_up": lane - amount, "shuffle_down": lane + amount}[name]
-        results[lane] = values.get(source, values[lane])
+        width = request[4]
+        amount, segment = request[3] % width, range(lane - lane % width, lane - lane % width + width)
+        source = {"shuffle": segment[amount], "shuffle_xor": lane ^ amount, "shuffle_up": lane - amount, "shuffle_down": lane + amount}[
+            name
+        ]
+        results[lane] = values.get(source, values[lane]) if source in segment else values[lane]
     return results
+
+
+def _bits(value: Any) -> Any:
+    """Equal for the same bits of a number that is no NaN."""
+    return (value, math.copysign(1.0, value)) if isinstance(value, float) else value
+
+
+def of_block(requests: dict[int, Request]) -> dict[int, Any]:
+    """What each thread of a block gets: the warps by themselves, then what they come to likewise, as if each were a lane."""
+    name, of = next(iter(requests.values()))[:2]
+    assert all(request[:2] == (name, of) for request in requests.values()), "threads wait at different reductions of the block"
+    warps: dict[int, dict[int, Any]] = {}
+    for rank, request in requests.items():
+        warps.setdefault(rank // 32, {})[rank % 32] = request[2]
+    if name != "block_prefix_sum":
+        mode = name.removeprefix("block_")
+        return dict.fromkeys(requests, _reduced(mode, of, {warp: _reduced(mode, of, values) for warp, values in warps.items()}))
+    own = {warp: _prefix_sums(of, values, 0, 32) for warp, values in warps.items()}
+    sums = _prefix_sums(of, {warp: values[max(values)] for warp, values in own.items()}, 0, 32)
+    return {
+        rank: own[rank // 32][rank % 32] if rank < 32 else _combined("sum", of, sums[rank // 32 - 1], own[rank // 32][rank % 32])
+        for rank in requests
+    }
+
+
+def _prefix_sums(of: str, values: dict[int, Any], first: int, width: int) -> dict[int, Any]:
+    """Of so many lanes from `first` on: those of both halves, and to the upper ones what the lower half comes to, added on the left."""
+    if width == 1:
+        return {first: values[first]} if first in values else {}
+    half = width // 2
+    lower, upper = _prefix_sums(of, values, first, half), _prefix_sums(of, values, first + half, half)
+    if lower:
+        whole = lower[max(lower)]
+        upper = {lane: _combined("sum", of, whole, value) for lane, value in upper.items()}
+    return {**lower, **upper}
 
 
 def _reduced(mode: str, of: str, values: dict[int, Any]) -> Any:
@@ -114,6 +168,8 @@ def _reduced(mode: str, of: str, values: dict[int, Any]) -> Any:
 
 
 def _combined(mode: str, of: str, a: Any, b: Any) -> Any:
+    if mode in ("and", "or", "xor"):
+        return a & b if mode == "and" else a | b if mode == "or" else a ^ b
     if mode == "sum":
         total = a + b
         return rounded(of, total) if of in FLOATS else wrap(of, total)

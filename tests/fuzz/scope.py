@@ -41,6 +41,12 @@ class Scope:
     """SliceMut views, of which the thread owns the elements from `i * 4` on."""
     disjoint: dict[str, str] = field(default_factory=dict)
     """DisjointSlice views."""
+    many: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Views of several dimensions that can be read anywhere: type and rank."""
+    rows: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """SliceMut views of several dimensions, of which the thread owns what has `i` as its first index."""
+    counters: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Views for atomic operations alone: type, and the kind of operation, which is one whose order does not show."""
     local: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     """Local arrays: type and shape."""
     shared: dict[str, tuple[str, int]] = field(default_factory=dict)

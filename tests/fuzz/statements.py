@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS, NUMBERS
 from tests.fuzz.scope import NARROWER, Scope, literal
-from tests.fuzz.writer import ExpressionWriter
+from tests.fuzz.together import ATOMIC, TogetherWriter
 
 _EXTREMES = (
     "9223372036854775800, 9223372036854775807, 3",
@@ -17,7 +17,7 @@ _EXTREMES = (
 )
 
 
-class StatementWriter(ExpressionWriter):
+class StatementWriter(TogetherWriter):
     """Writes statements into `lines`."""
 
     def __init__(self, seed: int) -> None:
@@ -53,6 +53,9 @@ class StatementWriter(ExpressionWriter):
             return self.phase(scope)
         if scope.convergent and self.exchanges and rng.random() < 0.3:
             return self.between_lanes(scope)
+        if scope.counters and rng.random() < 0.15:
+            name = rng.choice(list(scope.counters))
+            return self.emit(self.atomic(scope, name, *scope.counters[name]))
         kind = rng.randrange(24 if scope.depth < 3 and self.budget > 0 else 12)
         match kind:
             case 0 | 1:
@@ -86,11 +89,14 @@ class StatementWriter(ExpressionWriter):
     def between_lanes(self, scope: Scope) -> None:
         """An exchange, sometimes after some lanes have returned."""
         quiet = scope.inner(convergent=False)
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.15 and not self.collectives:
             self.emit(f"if {self.condition(quiet, 1)}:")
             self.emit("    return")
         of, name = self.type(), self.new("v")
-        self.emit(f"{name} = {self.exchange(scope, of, 2)}")
+        if self.collectives and of != "bool" and self.rng.random() < 0.5:
+            self.emit(f"{name} = {self.collective(scope, of, 2)}")
+        else:
+            self.emit(f"{name} = {self.exchange(scope, of, 2)}")
         scope.variables[name] = of
 
     def new_variable(self, scope: Scope, of: str, depth: int) -> None:
@@ -186,6 +192,7 @@ class StatementWriter(ExpressionWriter):
         if scope.in_kernel:
             targets += [(f"{name}[{self.own_place(scope)}]", of) for name, of in scope.own.items()]
             targets += [(f"{name}[i]", of) for name, of in scope.disjoint.items()]
+            targets += [(self.own_row(scope, name, rank), of) for name, (of, rank) in scope.rows.items()] * 2
             if not scope.shared_readable:
                 targets += [(f"{name}[t]", of) for name, (of, _) in scope.shared.items()] * 2
         targets += [(f"{name}[{', '.join(self.index(scope, e) for e in shape)}]", of) for name, (of, shape) in scope.local.items()] * 2
@@ -210,17 +217,21 @@ class StatementWriter(ExpressionWriter):
         scope.variables[name] = of
 
     def rare(self, scope: Scope) -> None:
-        """An assertion, or the same name on both ways of a branch."""
+        """An assertion, now or when compiling, or the same name on both ways of a branch."""
         rng = self.rng
+        if rng.random() < 0.15:
+            known = [f"{name} {rng.choice(('>', '!='))} 0" for name in self.integer_constants]
+            known += [f"{name}.dtype == {of}" for name, of in scope.slices.items()]
+            return self.emit(f'static_assert({rng.choice([*known, "2 > 1", "not False"])}, "this holds")')
         if rng.random() < 0.25:
-            self.emit(f"assert {self.condition(scope, 1)}")
-            return
+            return self.emit(f"assert {self.condition(scope, 1)}")
         of, name, quiet = self.type(), self.new("v"), scope.inner(convergent=False)
         self.emit(f"if {self.condition(scope, 2)}:")
         self.emit(f"    {name} = {self.expression(quiet, of, 2)}")
         self.emit("else:")
         self.emit(f"    {name} = {self.expression(quiet, of, 2)}")
         scope.variables[name] = of
+        return None
 
     def branch(self, scope: Scope) -> None:
         """`if`, `elif`, `else`."""
@@ -260,6 +271,10 @@ class StatementWriter(ExpressionWriter):
             bounds = rng.choice(
                 (str(rng.randrange(1, 4)), f"{rng.randrange(-2, 1)}, {rng.randrange(1, 4)}", f"3, {rng.randrange(-2, 3)}, -2")
             )
+            if scope.many and rng.random() < 0.5:
+                bounds = str(self.extent(scope))
+        elif scope.many and rng.random() < 0.4:
+            bounds = rng.choice((f"{self.extent(scope)}", f"{rng.randrange(3)}, {self.extent(scope)}", f"{self.extent(scope)} - 1, -1, -1"))
         elif rng.random() < 0.12:
             bounds = rng.choice(_EXTREMES)
         else:
@@ -346,7 +361,17 @@ class StatementWriter(ExpressionWriter):
             return self.branch(scope)
         self.emit("sync_threads()")
         inner = scope.inner(shared_readable=False, convergent=True)
-        for name, (of, _) in scope.shared.items():
+        counted = [name for name, (of, _) in scope.shared.items() if of in ATOMIC and self.rng.random() < 0.4]
+        inner.shared = {name: what for name, what in scope.shared.items() if name not in counted}
+        quiet = inner.inner(convergent=False)
+        for name in counted:  # by all threads, anywhere in it, and in no other way
+            of, extent = scope.shared[name]
+            kind = self.kind_of_atomic(of)
+            if self.rng.random() < 0.4:
+                self.emit(f"if {self.condition(quiet, 1)}:")
+                self.emit(f"    {self.atomic(quiet, name, of, kind, extent)}")
+            self.emit(self.atomic(quiet, name, of, kind, extent))
+        for name, (of, _) in inner.shared.items():
             self.emit(f"{name}[t] = {self.given(inner, of, 2)}")
         for _ in range(self.rng.randrange(2)):
             self.statement(inner)
@@ -365,7 +390,7 @@ class StatementWriter(ExpressionWriter):
             self.indent += 1
             self.give_back(scope)
             self.indent -= 1
-        elif scope.in_kernel and rng.random() < 0.25:
+        elif scope.in_kernel and not self.collectives and rng.random() < 0.25:
             quiet = scope.inner(convergent=False)
             self.emit(f"if {self.condition(quiet, 1)}:")
             self.emit("    return")

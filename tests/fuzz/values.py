@@ -51,11 +51,12 @@ class Tuple:
 
 @dataclass(frozen=True)
 class Memory:
-    """An array: its element type, its name in the Python code, its extents if they are known."""
+    """An array: its element type, its name in the Python code, its extents if they are known, its dimensions if it is a view."""
 
     type: str
     code: str
     shape: tuple[int, ...] | None = None
+    rank: int = 1
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,12 @@ class ExpressionWriter:
         views = [name for name, type_ in scope.slices.items() if type_ == of]
         if views and rng.random() < 0.7:
             return f"{rng.choice(views)}[{self.index(scope)}]"
+        several = [name for name, (type_, _) in scope.many.items() if type_ == of]
+        if several and rng.random() < 0.8:
+            name = rng.choice(several)
+            return self.dimensions(scope, name, scope.many[name][1])
         if of == "i64" and scope.in_kernel and rng.random() < 0.5:
-            return rng.choice(self.atoms_of_place)
+            return self.extent(scope) if scope.many and rng.random() < 0.3 else rng.choice(self.atoms_of_place)  # type: ignore[return-value]
         if of == "bool" and rng.random() < 0.8:
             other = rng.choice([t for t in (*scope.variables.values(),) if t in NUMBERS] or ["i32"])
             return f"({self.atom(scope, other)} {rng.choice(_COMPARISONS)} {self.atom(scope, other)})"
@@ -174,6 +178,9 @@ class ExpressionWriter:
                 own = [name for name, type_ in scope.own.items() if type_ == of]
                 if own:
                     return f"{rng.choice(own)}[{self.own_place(scope)}]"
+                rows = [(name, rank) for name, (type_, rank) in scope.rows.items() if type_ == of]
+                if rows:
+                    return self.own_row(scope, *rng.choice(rows))
                 disjoint = [name for name, type_ in scope.disjoint.items() if type_ == of]
                 if disjoint:
                     return f"{rng.choice(disjoint)}[i]"
@@ -201,9 +208,18 @@ class ExpressionWriter:
             (f"-1 - i - abs({rng.choice(names)}) % 5", f"i + {4 * 4096}", f"i64(9223372036854775807) - i64({rng.choice(names)}) % 3")
         )
 
+    def own_row(self, scope: Scope, name: str, rank: int) -> str:
+        """An element of a view of several dimensions that is the thread's own."""
+        return f"{name}[i, {', '.join(self.index(scope, self.rng.choice((1, 2, 3))) for _ in range(rank - 1))}]"
+
+    def views(self, scope: Scope) -> dict[str, str]:
+        """The views that a helper can be given, with their annotations."""
+        found = {name: f"Slice[{of}]" for name, of in scope.slices.items()}
+        return {**found, **{name: f"Slice[{of}, D{rank}]" for name, (of, rank) in scope.many.items()}}
+
     def callable(self, scope: Scope) -> list[Helper]:
         """Helpers for which there are arguments here."""
-        views = {f"Slice[{of}]" for of in scope.slices.values()}
+        views = set(self.views(scope).values())
         return [h for h in self.helpers if all(p in views for p in h.parameters if p.startswith("Slice"))]
 
     def call(self, scope: Scope, helper: Helper, depth: int) -> str:
@@ -211,7 +227,7 @@ class ExpressionWriter:
         arguments = []
         for parameter in helper.parameters:
             if parameter.startswith("Slice"):
-                arguments.append(self.rng.choice([n for n, of in scope.slices.items() if of == parameter[6:-1]]))
+                arguments.append(self.rng.choice([n for n, of in self.views(scope).items() if of == parameter]))
             elif parameter.startswith("any "):
                 arguments.append(self.expression(scope, parameter[4:], min(depth, 1)))
             else:
@@ -220,24 +236,25 @@ class ExpressionWriter:
 
     def exchange(self, scope: Scope, of: str, depth: int) -> str | None:
         """An exchange between lanes; only where all of the warp come."""
-        rng = self.rng
-        quiet = scope.inner(convergent=False)
-        if of == "bool":
-            return f"{rng.choice(('warp_any', 'warp_all'))}({self.condition(quiet, depth)})"
-        if of == "u32" and rng.random() < 0.4:
-            return f"warp_ballot({self.condition(quiet, depth)})"
-        value = self.expression(quiet, of, depth)
-        if rng.random() < 0.5:
-            return f"{rng.choice(('warp_sum', 'warp_max', 'warp_min'))}({value})"
-        amount = str(rng.randrange(33)) if rng.random() < 0.5 else self.expression(quiet, self.integer_type(index=True), min(depth, 1))
-        return f"{rng.choice(('shuffle', 'shuffle_xor', 'shuffle_up', 'shuffle_down'))}({value}, {amount})"
+        raise NotImplementedError
+
+    def dimensions(self, scope: Scope, name: str, rank: int) -> str:
+        """An element of a view of several dimensions."""
+        return f"{name}[{', '.join(self.index(scope, self.rng.choice((2, 3, 4))) for _ in range(rank))}]"
+
+    def extent(self, scope: Scope) -> str | None:
+        """An extent of a view of several dimensions."""
+        if not scope.many:
+            return None
+        name = self.rng.choice(list(scope.many))
+        return f"{name}.shape[{self.rng.randrange(scope.many[name][1])}]"
 
     # --------------------------------------------------------------------------------------------------------------- by type
 
     def integer(self, scope: Scope, of: str, depth: int) -> str:
         """An expression of an integer type."""
         rng = self.rng
-        match rng.randrange(14):
+        match rng.randrange(15):
             case 0 | 1 | 2:
                 a, b = self.pair(scope, of, depth - 1)
                 return f"({a} {rng.choice('+-*')} {b})"
@@ -266,6 +283,11 @@ class ExpressionWriter:
                 base = self.expression(scope, of, depth - 1)
                 exponent = str(rng.randrange(7)) if rng.random() < 0.6 else f"({self.expression(scope, self.integer_type(), 1)} & 7)"
                 return f"({base} ** {exponent})"
+            case 12 if rng.random() < 0.5:
+                x = self.expression(scope, of, depth - 1)
+                if rng.random() < 0.3:
+                    return f"multiply_high({x}, {self.expression(scope, of, depth - 1)})"
+                return f"{rng.choice(('popcount', 'leading_zeros', 'trailing_zeros', 'reverse_bits'))}({x})"
             case 11 if of in ("i32", "i64"):
                 source = "f32" if of == "i32" else "f64"
                 names = scope.of_type(source)
