@@ -23,6 +23,7 @@ from kdsl.runtime.cpu import CpuFunction, CpuLaunch
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import shares_elements
+from kdsl.runtime.lock import compiling
 from kdsl.runtime.stream import Stream
 
 
@@ -53,12 +54,14 @@ class Plan:
     def prepare(self, grid: tuple[int, int, int], values: tuple[Any, ...]) -> CpuLaunch | CudaLaunch:
         """The same launch to be made later, in a graph; `grid` may have no block."""
         buffer = Buffer(self._layout)
+        x, y, z = grid
+        if not x * y * z:  # one extent of none may be any number
+            x = y = z = 0
         try:
-            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid)
+            self._pack(buffer.bytes, 0, *values, *self._hidden, x, y, z)
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
-        x, y, z = grid
         return self._later(x * y * z, buffer)
 
     def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch | CudaLaunch:
@@ -165,7 +168,6 @@ class Plans(dict[tuple[Any, ...], Plan]):
         super().__init__()
         self._declaration = declaration
         self._specialise = specialise
-        self._lock = threading.RLock()
         self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
         self.entry: Callable[..., Any] | None = None
         """What makes a launch, checks included; set by the owner of the launcher."""
@@ -179,7 +181,7 @@ class Plans(dict[tuple[Any, ...], Plan]):
         return Launch(self._declaration.name, plan.prepare(grid, values), stream.device, stream, arguments, arrays, self.entry)
 
     def __missing__(self, key: tuple[Any, ...]) -> Plan:
-        with self._lock:
+        with compiling:
             if key not in self:
                 self[key] = self._make(key)
             return self[key]
