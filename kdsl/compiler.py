@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +43,7 @@ from kdsl.runtime.cpu import CpuCode
 from kdsl.runtime.device import Device, device
 from kdsl.runtime.gpu import CudaDevice
 from kdsl.runtime.gpu_code import CudaFunction
+from kdsl.runtime.lock import compiling
 from kdsl.runtime.record import register
 from kdsl.runtime.stream import Stream
 
@@ -102,7 +102,6 @@ class Kernel:
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
         self._launcher.plans.entry = self  # an update of a graph makes all checks again
-        self._lock = threading.RLock()
         self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
         self._frozen: list[tuple[Callable[[Any], Any], Any, Any]] | None = None
         functools.update_wrapper(self, function)
@@ -121,6 +120,10 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.declaration.module}.{self.name}>"
 
+    def __reduce__(self) -> str:
+        """Pickled by its name, as a function is: another process imports the module that defines it."""
+        return self._source.function.__qualname__
+
     # ------------------------------------------------------------------------------------------------------------------------ launching
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Node | None:
@@ -135,7 +138,10 @@ class Kernel:
         for look_up, key, value in self._frozen or ():
             if look_up(key) is not value:
                 self._refuse_changed()
-        return self._launch(*arguments, **keywords)
+        try:
+            return self._launch(*arguments, **keywords)
+        except KernelError as error:
+            raise error.with_traceback(None) from None  # it says where; the frames of the compiler would only hide that
 
     def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The same for another stream: `kernel.on(stream)(…)`."""
@@ -143,7 +149,10 @@ class Kernel:
 
         def launch_on_stream(*arguments: Any, **keywords: Any) -> Node | None:
             self._refuse_changed()
-            return launch(*arguments, **keywords)
+            try:
+                return launch(*arguments, **keywords)
+            except KernelError as error:
+                raise error.with_traceback(None) from None
 
         return launch_on_stream
 
@@ -199,11 +208,18 @@ class Kernel:
         for name, parameter in constants.items():
             assert isinstance(parameter.type, ConstAnnotation)
             values[name] = constant(self.name, name, parameter.type.python_type, settings[name])
-        return self._version(types, values)
+        try:
+            return self._version(types, values)
+        except KernelError as error:
+            raise error.with_traceback(None) from None
 
     def _version(self, types: Mapping[TypeVariable, DType], constants: Mapping[str, bool | int | float]) -> nodes.Kernel:
-        key = (_checked_builds, *types.items(), *((name, type(value), value) for name, value in constants.items()))
-        with self._lock:
+        key = (
+            _checked_builds,
+            *types.items(),
+            *((name, repr(value)) for name, value in constants.items()),
+        )  # -0.0 equals 0.0, and no NaN itself
+        with compiling:
             if key not in self._versions:
                 self._source.captures.complete()
                 kernel = build(self._source, self.declaration, types, constants, checked=_checked_builds)
@@ -267,11 +283,9 @@ def kernel(
 
 @functools.cache
 def _version_of_compiler() -> str:
-    """What compiled code depends on beside the IR: the backends' own source, and the releases of kdsl and llvmlite."""
+    """What compiled code depends on beside the IR: the source of the backends and of all that they may import, and the releases of kdsl and llvmlite."""
     root = Path(__file__).parent
-    rows = (root / "lang" / "intrinsics").glob("*.py")
-    meanings = (root / "ir" / name for name in ("abi.py", "absence.py", "shared.py", "uniformity.py"))
-    sources = [*sorted((root / "backend").rglob("*.py")), *meanings, *sorted(rows)]
+    sources = [path for room in ("backend", "ir", "lang") for path in sorted((root / room).rglob("*.py"))]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
@@ -285,23 +299,24 @@ def _target_of(kernel: nodes.Kernel, on: Device) -> str:
 
 
 def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
-    cache = default_cache()
     # PTX carries line numbers, so two texts that differ only in lines are two entries
     key = content_key("ptx", _version_of_compiler(), target, print_kernel(kernel, locations=True))
-    found = cache.get(key)
-    if found is None:
-        try:
-            found = compile_ptx(kernel, target).encode("ascii")
-        except TargetError as error:
-            if error.location is None:
-                raise
-            raise KernelError(
-                error.reason, error.location, f"compile kernel {kernel.name} for a target that has it, or write one without"
-            ) from None
-        cache.put(key, found)
-    text = found.decode("ascii")
-    if assembled.is_wanted(kernel):
-        _assemble(kernel, text, target)
+    with compiling:
+        cache = default_cache()
+        found = cache.get(key)
+        if found is None:
+            try:
+                found = compile_ptx(kernel, target).encode("ascii")
+            except TargetError as error:
+                if error.location is None:
+                    raise
+                raise KernelError(
+                    error.reason, error.location, f"compile kernel {kernel.name} for a target that has it, or write one without"
+                ) from None
+            cache.put(key, found)
+        text = found.decode("ascii")
+        if assembled.is_wanted(kernel):
+            _assemble(kernel, text, target)
     return text
 
 
@@ -323,16 +338,17 @@ def _assemble(kernel: nodes.Kernel, ptx: str, target: str) -> None:
 
 def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
     targets.check(kernel, "cpu")
-    cache = default_cache()
     host = HostCpu.detect()
     key = content_key("cpu", _version_of_compiler(), repr(host), print_kernel(kernel))
-    found = cache.get(key)
-    if found is not None:
-        header, _, code = found.partition(b"\n")
-        entry, scratch = header.decode().split()
-        return CpuObject(code, entry, int(scratch))
-    compiled = compile_object(kernel, host)
-    cache.put(key, f"{compiled.entry} {compiled.scratch_bytes}\n".encode() + compiled.bytes)
+    with compiling:
+        cache = default_cache()
+        found = cache.get(key)
+        if found is not None:
+            header, _, code = found.partition(b"\n")
+            entry, scratch = header.decode().split()
+            return CpuObject(code, entry, int(scratch))
+        compiled = compile_object(kernel, host)
+        cache.put(key, f"{compiled.entry} {compiled.scratch_bytes}\n".encode() + compiled.bytes)
     return compiled
 
 

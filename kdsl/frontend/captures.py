@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
-import numpy as np
+from kdsl.lang.types import is_real
 
 
 class _Missing:
@@ -151,7 +151,7 @@ def same(a: Any, b: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a kernel may capture."""
-    return isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating)
+    return is_real(value)
 
 
 def _outer_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:

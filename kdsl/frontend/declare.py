@@ -73,11 +73,14 @@ def _parameters(source: Source) -> tuple[Parameter, ...]:
         raise KernelError("a kernel returns nothing", source.definition(), "annotate it `-> None`, and write results to an array")
     arguments = source.tree.args
     places = {a.arg: source.locate(a) for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-    found = []
+    found: list[Parameter] = []
     for name, parameter in inspect.signature(source.function).parameters.items():
         place = places[name]
         if name not in annotations:
-            raise KernelError(f"parameter `{name}` has no type", place, f"annotate it, such as `{name}: Slice[f32]` or `{name}: f32`")
+            hint = f"annotate it, such as `{name}: Slice[f32]` or `{name}: f32`"
+            if name in ("self", "cls") and not found:
+                hint = f"a kernel is no method: leave `{name}` out, also if it stands in a class"
+            raise KernelError(f"parameter `{name}` has no type", place, hint)
         of, python_class = _parameter_type(name, annotations[name], place)
         default = _default(name, parameter.default, of, place)
         found.append(Parameter(name, of, parameter.kind is inspect.Parameter.KEYWORD_ONLY, python_class, default))

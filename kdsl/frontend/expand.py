@@ -32,7 +32,7 @@ from kdsl.frontend.values import (
 from kdsl.frontend.variables import assign, assign_slot, new_slot, read_slot
 from kdsl.ir import nodes
 from kdsl.lang.declaration import StructType
-from kdsl.lang.types import BOOL, F32, DType, dtype
+from kdsl.lang.types import BOOL, F32, DType, dtype, promote
 from kdsl.lang.views import Barriers, ConstAnnotation, ViewAnnotation, view_text
 
 _VIEWS: Final = ("Slice", "SliceMut", "DisjointSlice")
@@ -47,7 +47,9 @@ def call(
 ) -> Value:  # fmt: skip
     """The value of `function(*values, **keywords)`."""
     if isinstance(function, Overloaded):
-        function = _choose(ctx, function, [*values, *keywords.values()], node)
+        given = [*argument_nodes, *(keyword_nodes or {}).values()] or [node] * len(values)
+        function, converted = _choose(ctx, function, [*values, *keywords.values()], given, node)
+        values, keywords = converted[: len(values)], dict(zip(keywords, converted[len(values) :], strict=True))
     source = function.source
     if any(frame.source is source for frame in ctx.frames):
         raise ctx.error(f"`{function.name}` calls itself; recursion is not part of the language", node, "write a loop")
@@ -58,28 +60,50 @@ def call(
     places = _argument_places(source, argument_nodes, keyword_nodes or {})
     annotations = evaluated_annotations(source)
     types = _type_variables(ctx, annotations, bound, places, node)
-    converted = {
+    arguments = {
         name: _argument(ctx, source, name, value, annotations.get(name, MISSING), types, places.get(name, node))
         for name, value in bound.items()
     }
     frame = Frame(source, ctx.frame.fresh_key(function.name), ctx.locate(node), types)
     frame.result_type = _result_type(annotations.get("return", MISSING), types)
-    return _expand(ctx, frame, converted, node)
+    return _expand(ctx, frame, arguments, node)
 
 
-def _choose(ctx: Context, overloaded: Overloaded, values: Sequence[Value], node: ast.AST) -> Function:
+def _choose(
+    ctx: Context, overloaded: Overloaded, values: Sequence[Value], places: Sequence[ast.AST], node: ast.AST
+) -> tuple[Function, list[Value]]:
+    """The function for the type in which the numbers among the arguments meet, and the arguments, converted to it."""
     if not values:
         raise ctx.error(f"{overloaded.name}() takes an argument", node, f"such as {overloaded.name}(x)")
-    numbers = [v for v in values if isinstance(v, Literal | LiteralChoice | nodes.ValueOp)]
-    firm = [v for v in numbers if not is_loose(ctx, v)]
-    of = type_of(firm[0]) if firm else F32
-    chosen = overloaded.functions.get(of)
-    if chosen is None:
-        names = ", ".join(t.name for t in overloaded.functions)
-        text = ctx.text(node.args[0]) if isinstance(node, ast.Call) and node.args else "x"
-        hint = f"write {overloaded.name}(f32({text}))" if not of.is_float or of.is_narrow_float else f"it is there for {names}"
-        raise ctx.error(f"{overloaded.name}() is there for {names}, not for {of}", node, hint)
-    return chosen
+    numbers = [isinstance(value, Literal | LiteralChoice | nodes.ValueOp) for value in values]
+    firm = [type_of(value) for value in values if isinstance(value, Literal | LiteralChoice | nodes.ValueOp) and not is_loose(ctx, value)]
+    for of in firm:
+        if of not in overloaded.functions:
+            raise ctx.error(*_not_for(ctx, overloaded, of, values, places, node))
+    common = firm[0] if firm else F32
+    for of in firm[1:]:
+        common = promote(common, of) or common
+    what = f"an argument of {overloaded.name}()"
+    converted = [
+        coerce(ctx, value, common, place, what) if is_number else value
+        for value, place, is_number in zip(values, places, numbers, strict=True)
+    ]
+    return overloaded.functions[common], converted
+
+
+def _not_for(
+    ctx: Context, overloaded: Overloaded, of: DType, values: Sequence[Value], places: Sequence[ast.AST], node: ast.AST
+) -> tuple[str, ast.AST, str]:
+    """The error for an argument of a type that no function is for, with the call as it should be."""
+    names = ", ".join(t.name for t in overloaded.functions)
+    hint = f"it is there for {names}"
+    if not of.is_float or of.is_narrow_float:
+        texts = [
+            f"f32({ctx.text(place)})" if isinstance(value, nodes.ValueOp) and value.type not in overloaded.functions else ctx.text(place)
+            for value, place in zip(values, places, strict=True)
+        ]
+        hint = f"write {overloaded.name}({', '.join(texts)})"
+    return f"{overloaded.name}() is there for {names}, not for {of}", node, hint
 
 
 def _bind(ctx: Context, source: Source, values: Sequence[Value], keywords: Mapping[str, Value], node: ast.AST) -> dict[str, Value]:
@@ -122,7 +146,7 @@ def _type_variables(
 ) -> dict[TypeVar, DType]:
     """Type variables take the types of the arguments; a literal only where nothing else decides."""
     types: dict[TypeVar, DType] = {}
-    pending: list[tuple[TypeVar, Literal | LiteralChoice | nodes.ValueOp]] = []
+    pending: dict[TypeVar, list[tuple[str, DType]]] = {}
     for name, value in bound.items():
         annotation = annotations.get(name, MISSING)
         if isinstance(annotation, ViewAnnotation) and isinstance(annotation.element, TypeVar):
@@ -135,11 +159,15 @@ def _type_variables(
                     f"`{name}` is a number of type {annotation.__name__}, not {describe(value)}", places.get(name, node), "pass a number"
                 )
             if is_loose(ctx, value):
-                pending.append((annotation, value))
+                pending.setdefault(annotation, []).append((name, type_of(value)))
             else:
                 _bind_type(ctx, types, annotation, type_of(value), name, places.get(name, node))
-    for variable, value in pending:
-        types.setdefault(variable, type_of(value))
+    for variable, loose in pending.items():
+        if variable not in types:  # literals alone; a float among them, or a variable of floats only, makes floats of integers
+            allowed = [dtype(constraint) for constraint in variable.__constraints__]
+            floats = any(of.is_float for _, of in loose) or (bool(allowed) and all(of.is_float for of in allowed))
+            of = F32 if floats else loose[0][1]
+            _bind_type(ctx, types, variable, of, loose[0][0], places.get(loose[0][0], node))
     return types
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
@@ -63,6 +64,8 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
         return Nothing()
     if isinstance(node.value, int) and node.value.bit_length() > LARGEST_LITERAL:
         raise ctx.error("a literal of more digits than any type holds", node, "use a float")
+    if isinstance(node.value, float) and math.isinf(node.value):
+        raise ctx.error(f"{ctx.text(node)} is larger than any float", node, 'write f32("inf") if that is meant')
     return Text(node.value) if isinstance(node.value, str) else Literal(node.value)  # type: ignore[arg-type]  # the rest is refused before
 
 

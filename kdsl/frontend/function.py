@@ -41,6 +41,10 @@ class Function:
     def __repr__(self) -> str:
         return f"<function {self.name} of the language>"
 
+    def __reduce__(self) -> str:
+        """Pickled by its name, as a plain function is."""
+        return self.source.function.__qualname__
+
 
 class Overloaded:
     """Several functions under one name, one per element type of the first argument."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -71,9 +72,11 @@ class Source:
         """The place of the name behind `def`."""
         line = self.lines[self.tree.lineno - 1]
         start = self._characters(self.tree.lineno, self.tree.col_offset)
-        column = line.find(self.tree.name, start + 3)
-        column, width = (start, 3) if column < 0 else (column, len(self.tree.name))
-        return Location(self.file, self.tree.lineno, column, self.tree.lineno, column + width, self.name, caller)
+        found = re.compile(r"(?:async\s+)?def\s+(\w+)").match(
+            line, start
+        )  # the name as written, which need not be the one that Python makes of it
+        first, end = found.span(1) if found else (start, start + 3)
+        return Location(self.file, self.tree.lineno, first, self.tree.lineno, end, self.name, caller)
 
     def _characters(self, line: int, byte: int) -> int:
         """Column in characters for a column in bytes of UTF-8, which is how Python counts."""

@@ -10,10 +10,12 @@ from kdsl.frontend import expand, loops, memory, operators, slices
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import items_of, scalar
 from kdsl.frontend.expressions import condition, evaluate, sum_of
+from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import Literal, Nothing, Text, Value, as_type
 from kdsl.frontend.variables import assign, declare, read
 from kdsl.ir import nodes
+from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
 
 
@@ -160,7 +162,9 @@ def _expression(ctx: Context, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return  # a string that documents the line above
     if not isinstance(node.value, ast.Call):
-        raise ctx.error("this expression has no effect", node, "assign it, or remove it")
+        value = evaluate(ctx, node.value) if isinstance(node.value, ast.Name | ast.Attribute) else None
+        hint = f"call it: {ctx.text(node)}()" if isinstance(value, Function | Overloaded | Intrinsic) else "assign it, or remove it"
+        raise ctx.error("this expression has no effect", node, hint)
     evaluate(ctx, node.value)
 
 

@@ -172,10 +172,17 @@ _BUILTINS: dict[Callable[..., Any] | type, str] = {
 }  # fmt: skip
 
 
+def _plain(number: Any) -> bool | int | float:
+    """Python's own number for NumPy's, or for one of a class of its own such as an IntEnum."""
+    if isinstance(number, bool | np.bool_):
+        return bool(number)
+    return int(number) if isinstance(number, int | np.integer) else float(number)
+
+
 def from_python(name: str, value: Any) -> Value:
     """The meaning of a captured Python object."""
     if is_number(value) and not (isinstance(value, int) and value.bit_length() > LARGEST_LITERAL):
-        return Literal(value.item() if isinstance(value, np.generic) else value)
+        return Literal(_plain(value))
     if value is None:
         return Nothing()
     if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
 from kdsl.frontend.decisions import Key, NameType
 from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Value, describe, from_python
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, F32, DType, promote
+from kdsl.lang.types import BOOL, DTYPES, F32, DType, promote
 
 
 def read(ctx: Context, node: ast.Name) -> Value:
@@ -69,7 +71,11 @@ def foreign(ctx: Context, value: Foreign, node: ast.expr) -> Exception:
             return ctx.error(f"`{name}` is a plain Python function", node, f"mark `{short}` with @function, so that kernels can call it")
         return ctx.error(f"`{name}` ({kind}) is not part of the language", node, "a kernel calls @functions and what kdsl provides")
     if isinstance(what, type):
-        return ctx.error(f"the class `{name}` has no meaning in a kernel", node, "structs are made on the host and passed as arguments")
+        hint = "structs are made on the host and passed as arguments"
+        if issubclass(what, np.generic):
+            element = next((of.name for of in DTYPES.values() if of.numpy.type is what), None)
+            hint = f"write kdsl.{element}" if element else "the element types are those of kdsl, such as kdsl.f32"
+        return ctx.error(f"the class `{name}` has no meaning in a kernel", node, hint)
     return ctx.error(
         f"`{name}` is a captured {kind}; a kernel captures numbers, tuples of numbers, types and functions",
         node,

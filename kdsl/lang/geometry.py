@@ -6,6 +6,7 @@ The grid that the hardware sees is always one-dimensional (its y and z are limit
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -69,7 +70,8 @@ DEFAULT_BLOCK = 256
 
 def elements(view: str) -> Elements:
     """A thread per element of the array parameter `view`."""
-    return Elements(view)
+    # as Python reads names (NFKC): a micro sign, say, is a Greek letter there
+    return Elements(unicodedata.normalize("NFKC", view) if isinstance(view, str) else view)
 
 
 def rows(count: Size) -> Rows:

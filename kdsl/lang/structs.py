@@ -14,6 +14,7 @@ hold an OverflowError, both naming the field. Layout is C's, with natural alignm
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -104,7 +105,10 @@ def struct(cls: type[C]) -> type[C]:
     def __hash__(self: Any) -> int:
         return hash(tuple(getattr(self, name) for name in by_name))
 
-    made = {f.__name__: f for f in (__init__, __setattr__, __repr__, __eq__, __hash__)}
+    def __reduce__(self: Any) -> tuple[Any, ...]:
+        return functools.partial(self.__class__, **{name: getattr(self, name) for name in by_name}), ()
+
+    made = {f.__name__: f for f in (__init__, __setattr__, __repr__, __eq__, __hash__, __reduce__)}
     body = {key: value for key, value in cls.__dict__.items() if key not in ("__dict__", "__weakref__")}
     body.update(made, __slots__=tuple(by_name), __kdsl_struct__=layout)
     made_class: Any = type(cls.__name__, cls.__bases__, body)

@@ -26,6 +26,7 @@ from kdsl.runtime.device import Device
 from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import shares_elements
+from kdsl.runtime.lock import compiling
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
 
@@ -68,8 +69,11 @@ class Plan:
         x, y, z = grid
         barriers = (self._own_barrier(x * y * z),) if self._cooperative else ()
         buffer = Buffer(self._layout)
+        x, y, z = grid
+        if not x * y * z:  # one extent of none may be any number
+            x = y = z = 0
         try:
-            self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *(barrier.address for barrier in barriers))
+            self._pack(buffer.bytes, 0, *values, *self._hidden, x, y, z, *(barrier.address for barrier in barriers))
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
@@ -236,7 +240,6 @@ class Plans(dict[tuple[Any, ...], Plan]):
         super().__init__()
         self._declaration = declaration
         self._specialise = specialise
-        self._lock = threading.RLock()
         self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
         self.entry: Callable[..., Any] | None = None
         """What makes a launch, checks included; set by the owner of the launcher."""
@@ -252,7 +255,7 @@ class Plans(dict[tuple[Any, ...], Plan]):
         return Launch(self._declaration.name, prepared, stream.device, stream, arguments, (*arrays, *further), self.entry)
 
     def __missing__(self, key: tuple[Any, ...]) -> Plan:
-        with self._lock:
+        with compiling:
             if key not in self:
                 self[key] = self._make(key)
             return self[key]

@@ -1,4 +1,4 @@
-"""What launchers say when they refuse a launch. Each function raises; they are called on failure only, so they may take their time."""
+"""What launchers say when they refuse a launch. All but `device_of` only raise: they are called on failure, so they may take their time."""
 
 from __future__ import annotations
 
@@ -111,6 +111,13 @@ def devices(kernel: str, first: str, first_array: Array, parameter: str, other: 
         f"{kernel}: all arrays of a launch live on one device; {first} is on {first_array.device}, {parameter} on {other.device}. "
         f"Copy one: {first_array.device.name!r} has .array({parameter}.numpy())"
     )
+
+
+def device_of(kernel: str, chosen: object) -> Device:
+    """The device of the stream that a launch was given. Raises ArgumentError if it is none."""
+    if isinstance(chosen, Stream):
+        return chosen.device
+    raise ArgumentError(f"{kernel}: a launch takes a stream of a device, such as device.stream(), not {described(chosen)}")
 
 
 def stream(kernel: str, chosen: Stream, device: Device) -> Never:

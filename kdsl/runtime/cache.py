@@ -148,7 +148,10 @@ def default_cache() -> Cache:
     """The cache that the environment chooses."""
     if os.environ.get("KDSL_CACHE") == "0":
         return Cache(None)
-    folder = os.environ.get("KDSL_CACHE_DIR") or os.path.join(_user_cache(), "kdsl")
+    home = _user_cache()
+    folder = os.environ.get("KDSL_CACHE_DIR") or (os.path.join(home, "kdsl") if home else "")
+    if not folder:
+        return Cache(None)
     with _lock:
         if folder not in _caches:
             _caches[folder] = Cache(Path(folder))
@@ -156,9 +159,11 @@ def default_cache() -> Cache:
 
 
 def _user_cache() -> str:
-    """The user's cache directory (XDG Base Directory Specification; Library/Caches on macOS)."""
+    """The user's cache directory (XDG Base Directory Specification; Library/Caches on macOS); empty for a user without a home, as in some containers."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(chosen):
         return chosen
     home = os.path.expanduser("~")
+    if not os.path.isabs(home):  # an entry of a folder that is open to all could be another user's code
+        return ""
     return os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")

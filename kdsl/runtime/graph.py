@@ -152,6 +152,9 @@ class Graph:
     def __repr__(self) -> str:
         return f"<graph of {len(self)} steps on {self.device.name}>"
 
+    def __reduce__(self) -> Never:
+        raise TypeError("a graph belongs to its process and is neither pickled nor copied: capture another one")
+
     def _number(self, node: Node | None) -> int:
         if not isinstance(node, Node):
             raise GraphError(

@@ -7,7 +7,7 @@ a stream still uses it, and nothing of this blocks the host.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
@@ -55,6 +55,13 @@ class Memory:
         if self.stream is None:
             raise DeviceError(f"this array on {self.device} has been freed")
         return self.stream
+
+    def __reduce__(self) -> Never:
+        """A copy by `pickle` or `copy.deepcopy` would have the same address and live on when this one is freed."""
+        raise TypeError(
+            f"an array on {self.device} is neither pickled nor copied deeply: pass on the host's copy, a.numpy(), or copy it to the device, "
+            "device.array(a.numpy())"
+        )
 
     def free(self) -> None:
         """Give the memory back as soon as no stream uses it. Arrays that share it can no longer be used."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from kdsl.errors import DeviceError
 from kdsl.runtime.capture import capture_on, forbid
@@ -60,6 +60,9 @@ class Stream:
     def __repr__(self) -> str:
         return f"<stream of {self.device.name}>"
 
+    def __reduce__(self) -> Never:
+        raise TypeError("a stream belongs to its process and is neither pickled nor copied: make one with device.stream()")
+
 
 class Event:
     """A mark in a stream. This class is the CPU's, where a recorded event has happened."""
@@ -109,3 +112,6 @@ class Event:
         if chosen.device is not self.device:
             raise DeviceError(f"an event of {self.device} cannot be recorded in a stream of {chosen.device}")
         return chosen
+
+    def __reduce__(self) -> Never:
+        raise TypeError("an event belongs to its process and is neither pickled nor copied: make one with device.event()")
