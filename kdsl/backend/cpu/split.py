@@ -17,7 +17,7 @@ from kdsl.ir.uniformity import Level, Uniformity
 if TYPE_CHECKING:
     from kdsl.backend.cpu.plan import Plan
 
-_PURE: Final = (
+PURE: Final = (
     nodes.Constant,
     nodes.ParameterValue,
     nodes.Length,
@@ -33,6 +33,7 @@ _PURE: Final = (
     nodes.Set,
     nodes.Load,
 )
+"""Operations that only compute (a checked load also records, see `parts`)."""
 
 Part: TypeAlias = frozenset[nodes.Op]
 """Operations of a loop's body that run together."""
@@ -55,7 +56,7 @@ def parts(loop: nodes.ForRange, capacity: int, uniformity: Uniformity) -> list[P
     should stay as it is.
     """
     body = loop.body.ops
-    if loop.orelse.ops or not all(isinstance(op, _PURE) and not (isinstance(op, nodes.Load) and op.checked) for op in body):
+    if loop.orelse.ops or not all(isinstance(op, PURE) and not (isinstance(op, nodes.Load) and op.checked) for op in body):
         return None
     chains = [
         chain

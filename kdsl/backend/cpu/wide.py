@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.plan import Region
+from kdsl.backend.cpu.split import PURE
 from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level, Uniformity
 
@@ -22,7 +23,8 @@ _VECTORS_OF_SUMS: Final = 8
 """Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
 _VECTORS: Final = 4
 """The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
-_UNFIT: Final = (nodes.Atomic, nodes.Fence, nodes.Exchange, nodes.While, nodes.Break, nodes.Continue, nodes.Leave, nodes.Assertion)
+_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.If, nodes.ForRange, nodes.Scope, nodes.Return)
+"""What a region may hold: nothing that lanes do together or in turn, that must not be done twice, or that takes single lanes out."""
 
 
 class Unfit(Exception):
@@ -32,7 +34,9 @@ class Unfit(Exception):
 def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
     """Lanes of a wide group, None if the kernel has none. `width` are those of a usual one."""
     ops = list(nodes.walk(kernel.body))
-    if any(isinstance(op, nodes.Exchange) for op in ops) or any(array.space == "local" for array in kernel.arrays):
+    if any(isinstance(op, nodes.Exchange | nodes.Agreed | nodes.Instruction) for op in ops) or any(
+        array.space == "local" for array in kernel.arrays
+    ):
         return None
     returns = any(isinstance(op, nodes.Return) for op in ops)
     if returns and any(isinstance(op, nodes.Barrier) for op in ops):
@@ -75,7 +79,7 @@ class Attempt:
         """For each loop around the present operation, the tests before it."""
         self._loaded = set()
         for op in region.walk():
-            if isinstance(op, _UNFIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
+            if not isinstance(op, _FIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
                 raise Unfit
             if isinstance(op, nodes.Load):
                 self._loaded.add(emission.storage.scope_of(op.memory))
