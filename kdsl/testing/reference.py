@@ -29,6 +29,8 @@ refused with both named; the sections are those of the PTX ISA.
 """
 
 _NOTES: Final = {
+    "Barriers in shared memory": "With examples, and how they belong together: [Hopper](hopper.md).\n",
+    "Inline PTX": "What a text may hold, and what is assumed of it: [Hopper](hopper.md#inline-ptx).\n",
     "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have
 returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
 With `mask` the lanes that it names come together, wherever the call stands; each is in its own mask. Reductions of 32-bit integers are one `redux.sync`.
@@ -124,7 +126,9 @@ def _remarks(row: Intrinsic) -> str:
     remarks = [] if "cpu" in row.targets else ["GPU only"]
     if row.least_ptx > (6, 0):
         remarks.append(f"PTX {row.least_ptx[0]}.{row.least_ptx[1]}")
-    if row.least_capability > 70:
+    if row.only:
+        remarks.append(f"only {' and '.join(row.only)}")
+    elif row.least_capability > 70:
         remarks.append(f"compute capability {row.least_capability // 10}.{row.least_capability % 10}")
     if row.memory != "none":
         remarks.append(f"memory: {row.memory}")

@@ -19,7 +19,7 @@ REDUCTIONS: Final[dict[str, tuple[str, ...]]] = {
 """What `tma_reduce` can do, and of which element types."""
 
 _ROW: dict[str, Any] = {
-    "topic": "Asynchronous copies", "targets": ("gpu",), "least_ptx": (8, 0), "least_capability": 90, "element": "f32",
+    "topic": "Copies by the copy engine", "targets": ("gpu",), "least_ptx": (8, 0), "least_capability": 90, "element": "f32",
     "example_parameters": "m: TensorMap[f32, D2]",
 }  # fmt: skip
 _LOAD: Final = "a = shared_array((2, 8, 32), f32)\nfull = shared_barriers(1)\n"

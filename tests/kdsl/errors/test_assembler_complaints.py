@@ -97,5 +97,5 @@ def test_a_target_that_lacks_products() -> None:
     def fenced(y: SliceMut[f32]) -> None:
         wgmma_fence()
 
-    with pytest.raises(Exception, match=r"wgmma_fence\(\) cannot be compiled for sm_90 .*only sm_90a has it"):
+    with pytest.raises(kdsl.KernelError, match=r"wgmma_fence\(\) cannot be compiled for sm_90 .*only sm_90a has it"):
         fenced.ptx("sm_90")

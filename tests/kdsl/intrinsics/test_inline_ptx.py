@@ -28,7 +28,6 @@ from kdsl import (
     u64,
 )
 from kdsl.backend.nvptx import compile_ptx
-from kdsl.backend.nvptx.targets import TargetError
 from kdsl.testing import devices
 from kdsl.testing.ptx import assemble
 
@@ -170,14 +169,14 @@ def test_floors_that_the_call_names() -> None:
         y[0] = inline_ptx("mov.u32 {0}, %cluster_ctarank;", u32, (), target="sm_90", ptx="8.1")
 
     assert ".version 8.1" in late.ptx("sm_90")
-    with pytest.raises(TargetError, match=r"inline_ptx\(\) cannot be compiled for sm_80 .*needs compute capability 9.0"):
+    with pytest.raises(kdsl.KernelError, match=r"inline_ptx\(\) cannot be compiled for sm_80 .*needs compute capability 9.0"):
         late.ptx("sm_80")
 
     @kernel(grid=1, block=32)
     def specific(y: SliceMut[u32]) -> None:
         inline_ptx("setmaxnreg.inc.sync.aligned.u32 232;", None, (), target="sm_90a", together="warp")
 
-    with pytest.raises(TargetError, match="only sm_90a has it"):
+    with pytest.raises(kdsl.KernelError, match="only sm_90a has it"):
         specific.ptx("sm_90")
 
 
