@@ -5,21 +5,30 @@ found by its first line. A function whose source cannot be found (`exec`, some i
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import functools
 import inspect
+import operator
+import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, Final
 
 from kdsl.frontend.captures import Captures, freeze
 from kdsl.frontend.errors import KernelError, remember_source
 from kdsl.frontend.names import NameTable, analyse
 from kdsl.frontend.syntax import refuse_unsupported
 from kdsl.ir.nodes import Location
+
+_STARTED: Final = time.time()
+"""When this program began, nearly."""
+_FUTURE: Final = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+"""The flags of `from __future__ import …`, which text that is run by `exec` has from there."""
 
 
 @dataclass(eq=False)
@@ -111,7 +120,8 @@ def parse(python_function: Callable[..., Any]) -> Source:
     except (SyntaxError, ValueError):
         raise KernelError(f"the source of `{code.co_name}` no longer parses", here, "the file has changed since it was imported") from None
     tree = _find(module, code.co_name, code.co_firstlineno)
-    if tree is None or [argument.arg for argument in _arguments(tree)] != list(code.co_varnames[: len(_arguments(tree))]):
+    moved = tree is None or [argument.arg for argument in _arguments(tree)] != list(code.co_varnames[: len(_arguments(tree))])
+    if tree is None or moved or not _is_compiled_from(code, "".join(lines)):
         raise KernelError(
             f"the definition of `{code.co_name}` is not where Python says it is",
             here,
@@ -125,6 +135,27 @@ def parse(python_function: Callable[..., Any]) -> Source:
     source.names = analyse(source)
     source.captures = freeze(plain, tree, source.names.local)
     return source
+
+
+def _is_compiled_from(code: CodeType, text: str) -> bool:
+    """Whether Python compiled `code` from this text, which may have been edited while the program runs. Only files that are younger than it are compared."""
+    try:
+        status = os.stat(code.co_filename)
+    except OSError:  # the text never was a file
+        return True
+    if max(status.st_mtime, status.st_ctime) < _STARTED:
+        return True
+    if any(
+        not name.isidentifier() for name in (*code.co_names, *code.co_varnames)
+    ):  # rewritten after it was read, as pytest does with assertions
+        return True
+    waiting = [compile(text, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)]
+    while waiting:
+        found = waiting.pop()
+        if found == code:
+            return True
+        waiting += [constant for constant in found.co_consts if isinstance(constant, CodeType)]
+    return False
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ Where Python keeps the source a kernel works, wherever that is; where it does no
 from __future__ import annotations
 
 import functools
+import importlib
 import linecache
 import os
 import subprocess
@@ -116,6 +117,57 @@ def test_cells_of_a_notebook() -> None:
     cell(7, text.format(5.0), space)
     space["k"](y)
     assert y.numpy()[0] == 20
+
+
+FACTORY = """
+from kdsl import SliceMut, f32, function, kernel
+
+def make(n):
+    @kernel(grid=1, block=1)
+    def k(y: SliceMut[f32]) -> None:
+        assert y[0] >= 0
+        y[0] = helper()(n) + {first}
+
+    return k
+
+def helper():
+    @function
+    def add(n):
+        return n + {second}
+
+    return add
+"""
+
+
+@pytest.mark.parametrize("how", ["in place", "another file in its place", "with an old date"])
+def test_an_edit_while_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A kernel that is made later, from a file whose text is another one by now: what Python runs and what would be compiled are not the same."""
+    path = tmp_path / "factories.py"
+    path.write_text(FACTORY.format(first="1.0", second="10.0"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    factories = importlib.import_module("factories")
+    monkeypatch.delitem(sys.modules, "factories")
+    y = kdsl.device("cpu").zeros(1, f32)
+    text = FACTORY.format(first="2.0", second="20.0")
+    for edited in (text, text + "# longer"):
+        if how == "in place":
+            path.write_text(edited)
+        else:
+            other = tmp_path / "other.py"
+            other.write_text(edited)
+            if how == "with an old date":
+                os.utime(other, (1e9, 1e9))
+            os.replace(other, path)
+        with pytest.raises(kdsl.KernelError, match="import it again"):
+            factories.make(3)
+        with pytest.raises(kdsl.KernelError, match="import it again"):
+            factories.helper()
+    again = importlib.import_module("factories")
+    add = again.helper()
+    space = module("@kernel(grid=1, block=1)\ndef k(y: SliceMut[f32]) -> None:\n    y[0] = add(3) + 2.0\n", add=add)
+    space["k"](y)
+    assert y.numpy()[0] == 25
+    assert again.make(3).name == "k"
 
 
 def noisy(f: Callable[..., Any]) -> Callable[..., Any]:

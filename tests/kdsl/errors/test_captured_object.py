@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from refusal import refused
 
 from kdsl import SliceMut, f32, i32, kernel
@@ -67,3 +68,19 @@ def test_class() -> None:
         y[0] = Settings.size
 
     refused(wrong, "class `Settings`", at="Settings", hint="argument")
+
+
+def test_a_type_of_numpy() -> None:
+    @kernel(grid=1)
+    def wrong(y: SliceMut[f32]) -> None:
+        y[0] = np.float32(3)
+
+    refused(wrong, "`np.float32`", at="np.float32", hint="kdsl.f32")
+
+
+def test_a_type_of_numpy_that_there_is_not() -> None:
+    @kernel(grid=1)
+    def wrong(y: SliceMut[f32]) -> None:
+        y[0] = np.complex64(3)
+
+    refused(wrong, "`np.complex64`", at="np.complex64", hint="such as kdsl.f32")

@@ -2,7 +2,7 @@
 
 from refusal import refused
 
-from kdsl import SliceMut, f32, i8, kernel, u8
+from kdsl import SliceMut, f32, f64, i8, kernel, u8
 
 
 def test_sum() -> None:
@@ -44,3 +44,13 @@ def test_float_too_large() -> None:
         y[0] = 1e39
 
     refused(wrong, "1e+39", "too large", at="1e39", hint="inf")
+
+
+def test_a_float_beyond_all_floats() -> None:
+    """Python reads it as infinite without a word."""
+
+    @kernel(grid=1)
+    def wrong(y: SliceMut[f64]) -> None:
+        y[0] = 1e400
+
+    refused(wrong, "1e400", "larger than any float", at="1e400", hint='f32("inf")')
