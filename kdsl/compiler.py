@@ -216,7 +216,8 @@ class Kernel:
         if any(site.kind == "print" for site in kernel.sites) and wanted.device.failures.output is not None:
             wanted.device.failures.output.expect()
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
-        return _Loaded(layout(kernel), views, shared_layout(kernel.arrays), _load(kernel, wanted.device), register(kernel))
+        shared = shared_layout(kernel.arrays, kernel.shared_views)
+        return _Loaded(layout(kernel), views, shared, _load(kernel, wanted.device, shared), register(kernel))
 
 
 @overload
@@ -271,7 +272,7 @@ def _version_of_compiler() -> str:
     root = Path(__file__).parent
     rows = (root / "lang" / "intrinsics").glob("*.py")
     meanings = (root / "ir" / name for name in ("abi.py", "absence.py", "shared.py", "uniformity.py"))
-    sources = [*sorted((root / "backend").rglob("*.py")), *meanings, *sorted(rows)]
+    sources = [*sorted((root / "backend").rglob("*.py")), *meanings, root / "lang" / "limits.py", *sorted(rows)]
     try:
         release = importlib.metadata.version("kdsl")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
@@ -336,9 +337,9 @@ def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
     return compiled
 
 
-def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
+def _load(kernel: nodes.Kernel, on: Device, shared: SharedLayout) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    shared = shared_layout(kernel.arrays).launch_bytes
-    return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=shared, attributes=kernel.attributes)
+    most = on.shared_limit if shared.views else shared.launch_bytes
+    return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=most, attributes=kernel.attributes)
