@@ -60,7 +60,7 @@ def test_a_width_that_there_is_not(width: str) -> None:
         "shuffle(x, 0)",
         "shuffle_xor(x[0])",
         "shuffle(x[0] > 0, 1)",
-        "shuffle(x[0], 1, 8, 9)",
+        "shuffle(x[0], 1, 8, 9, 9)",
         "shuffle(x[0], mask=3)",
     ],
 )
@@ -82,6 +82,6 @@ def test_arguments_that_make_no_sense(call: str) -> None:
 )
 @pytest.mark.parametrize("call", ["shuffle(x[0], 1)", "warp_sum(x[0])", "block_sum(x[0])"])
 def test_some_lanes_only(body: str, call: str) -> None:
-    """Lanes that are elsewhere cannot answer. (With a mask of those that take part it will be possible.)"""
+    """Lanes that are elsewhere cannot answer. (With a mask of those that take part it is possible.)"""
     with pytest.raises(kdsl.KernelError, match="together"):
         kernel_of("y: SliceMut[f32], x: Slice[f32]", body.format(call=call), "grid=1, block=32").ir()

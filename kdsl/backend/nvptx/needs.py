@@ -26,7 +26,7 @@ def needs(kernel: nodes.Kernel) -> list[tuple[Intrinsic, nodes.Location]]:
         else:
             for name in _BARRIERS if isinstance(op, nodes.Barrier) else rows_of(op):
                 used.setdefault(name, op.location)
-    return [*found, *((INTRINSICS[name], place) for name, place in used.items())]
+    return [*found, *((targets.row_of(name), place) for name, place in used.items())]
 
 
 def target_for(kernel: nodes.Kernel, gpu: str) -> str:

@@ -75,7 +75,7 @@ def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Versio
     Raises TargetError, which names the intrinsic and its floor, if the target lies below it.
     """
     needed = target.least_ptx
-    for row in map(_row, intrinsics):
+    for row in map(row_of, intrinsics):
         if row.least_capability > target.capability:
             raise TargetError(_too_old(row, f"it needs compute capability {_capability(row.least_capability)}", target))
         if row.only and target.name not in row.only:
@@ -88,7 +88,7 @@ def version_for(target: Target, intrinsics: Iterable[str | Intrinsic]) -> Versio
     return needed
 
 
-def _row(name: str | Intrinsic) -> Intrinsic:
+def row_of(name: str | Intrinsic) -> Intrinsic:
     """The row of an intrinsic, or what it is for a variant of it."""
     if isinstance(name, Intrinsic):
         return name
@@ -104,7 +104,7 @@ def specific(name: str, intrinsics: Iterable[str | Intrinsic]) -> str:
     """The target for a kernel on a GPU of the target `name`: `sm_90a` for `sm_90` if the kernel uses what only that has."""
     if name not in TARGETS and f"{name}a" in TARGETS:
         return f"{name}a"
-    return f"{name}a" if any(f"{name}a" in row.only for row in map(_row, intrinsics)) else name
+    return f"{name}a" if any(f"{name}a" in row.only for row in map(row_of, intrinsics)) else name
 
 
 def features(version: Version) -> str:

@@ -131,6 +131,12 @@ def _on_grid(ctx: Context, of: nodes.TensorMap, coordinates: tuple[nodes.ValueOp
     return ctx.compare("eq", rest, ctx.constant(I32, 0))
 
 
+def _not_negative(ctx: Context, of: nodes.TensorMap, coordinates: tuple[nodes.ValueOp, ...]) -> nodes.ValueOp | None:
+    """Whether a box that is written begins inside or above the array, None if it certainly does. Below, the H200 takes the instruction for an illegal one."""
+    zero = ctx.constant(I32, 0)
+    return every(ctx, [ctx.compare("ge", value, zero) for value in coordinates[: of.rank] if bounds(ctx, value)[0] < 0])
+
+
 _GRID: Final = "the last coordinate is a multiple of 16 bytes"
 
 
@@ -186,6 +192,7 @@ def _tma_store(ctx: Context, row: Intrinsic, given: Given, places: Places, node:
     with (
         guarded(ctx, part.holds, f"{row.name}(): the place exists"),
         guarded(ctx, _on_grid(ctx, of, arguments), f"{row.name}(): {_GRID}"),
+        guarded(ctx, _not_negative(ctx, of, arguments), f"{row.name}(): no coordinate is negative"),
     ):
         emit(ctx, row, elements=(part.element, _of_map(of)), arguments=arguments, options=options)
     return Nothing()

@@ -31,7 +31,6 @@ from kdsl import SliceMut, f32, kernel
         ("from math import pi", "`import`", "from math import pi"),
         ("y[0] = yield 1", "`yield`", "yield 1"),
         ("a, *b = (1, 2, 3)", "unpacking", "*b"),
-        ("y[0:2] = 1.0", "slice", "0:2"),
         ("y[0] = y @ y", "`@`", "y @ y"),
         ("y[0] = 1j", "complex", "1j"),
         ("z = ...", "`...`", "..."),
@@ -45,6 +44,14 @@ def test_refused(statement: str, named: str, at: str) -> None:
     name = f"<{statement}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     refused(lambda: exec(compile(text, name, "exec"), {"kernel": kernel, "SliceMut": SliceMut, "f32": f32}), named, at=at, hint="")
+
+
+def test_a_slice_of_a_view() -> None:
+    @kernel(grid=1)
+    def wrong(y: SliceMut[f32]) -> None:
+        y[0:2] = 1.0
+
+    refused(wrong, "a slice of SliceMut[f32]", at="0:2", hint="single elements")
 
 
 def test_async() -> None:

@@ -169,10 +169,10 @@ def test_a_return_behind_the_exchange_in_a_loop_matters(build: Any) -> None:
 def test_integer_sums_wrap(build: Any, check: Any) -> None:
     """
     CHECK: shfl.sync.idx.b32
-    CHECK: add.s32
+    CHECK: add.s64
     CHECK-NOT: add.rn
     """
-    check(exchange(build, "warp_sum", I32, block=(48, 1, 1)).ptx())
+    check(exchange(build, "warp_sum", I64, block=(48, 1, 1)).ptx())
 
 
 def test_a_whole_warp_reduces_32_bit_integers_in_one_instruction(build: Any, check: Any) -> None:
