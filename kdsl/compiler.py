@@ -232,7 +232,8 @@ class Kernel:
         if any(site.kind == "print" for site in kernel.sites) and wanted.device.failures.output is not None:
             wanted.device.failures.output.expect()
         views = {p.name: p for p in kernel.parameters if isinstance(p, nodes.View)}
-        return _Loaded(layout(kernel), views, shared_layout(kernel.arrays), _load(kernel, wanted.device), register(kernel))
+        shared = shared_layout(kernel.arrays, kernel.shared_views)
+        return _Loaded(layout(kernel), views, shared, _load(kernel, wanted.device, shared), register(kernel))
 
 
 @overload
@@ -352,9 +353,9 @@ def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
     return compiled
 
 
-def _load(kernel: nodes.Kernel, on: Device) -> CpuCode | CudaFunction:
+def _load(kernel: nodes.Kernel, on: Device, shared: SharedLayout) -> CpuCode | CudaFunction:
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
     assert isinstance(on, CudaDevice)
-    shared = shared_layout(kernel.arrays).launch_bytes
-    return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=shared, attributes=kernel.attributes)
+    most = on.shared_limit if shared.views else shared.launch_bytes
+    return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=most, attributes=kernel.attributes)

@@ -22,6 +22,7 @@ from kdsl.backend.nvptx.occupancy import Occupancy, occupancy
 from kdsl.backend.nvptx.ptxas import AssemblyError, Report, assemble, find_ptxas
 from kdsl.backend.nvptx.releases import RELEASES
 from kdsl.backend.nvptx.targets import find
+from kdsl.cli.launch_values import launch_bytes
 from kdsl.compiler import Kernel
 from kdsl.frontend.errors import KernelError, source_line
 from kdsl.frontend.targets import check
@@ -132,7 +133,11 @@ class Explanation:
     block: tuple[int, int, int]
     """Threads per block along x, y and z."""
     shared: int
-    """Bytes of its shared arrays."""
+    """Bytes of its shared arrays of fixed shape."""
+    dynamic: Sequence[str]
+    """Its shared arrays whose extents the launch decides, such as `tile: f32[n, 32]`."""
+    dynamic_bytes: int | None
+    """Bytes that they take with the values of a launch that are given, None if some are missing."""
     views: Sequence[View]
     """Array parameters, in order."""
     accesses: Sequence[Access]
@@ -145,9 +150,10 @@ class Explanation:
     """For the CPU, None if it was not asked for."""
 
 
-def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str]) -> Explanation:
+def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str], values: Mapping[str, int] | None = None) -> Explanation:
     """The facts about one version of a kernel for these targets: all GPUs and the CPU if none is named.
 
+    `values` are those of a launch on which the sizes of shared arrays depend, by their names in contracts: `n`, `p.rows`, `len(x)`.
     A target that the kernel cannot be compiled for is an entry with a problem. Raises TargetError for an unknown target, KernelError for a mistake in the
     kernel.
     """
@@ -155,6 +161,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str])
         if name != CPU:
             find(name)
     ir = kernel.ir(**settings)
+    dynamic = launch_bytes(ir, values or {})
     try:
         ptxas = str(find_ptxas())
     except FileNotFoundError:
@@ -167,10 +174,12 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str])
         settings=dict(settings),
         block=ir.block_dim,
         shared=shared_layout(ir.arrays).size,
+        dynamic=[f"{view.name}: {view.type}[{', '.join(map(str, view.extents))}]" for view in ir.shared_views],
+        dynamic_bytes=dynamic,
         views=_views(ir),
         accesses=_accesses(ir),
         ptxas=ptxas,
-        gpus=[_gpu(kernel, ir, settings, name, bool(ptxas)) for name in chosen if name != CPU],
+        gpus=[_gpu(kernel, ir, settings, name, bool(ptxas), dynamic or 0) for name in chosen if name != CPU],
         cpu=_cpu(ir) if CPU in chosen else None,
     )
 
@@ -251,7 +260,7 @@ def _view(kernel: nodes.Kernel, view: nodes.View, promise: Promise, every: Itera
 # -------------------------------------------------------------------------------------------------------------------------- the targets
 
 
-def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: str, with_ptxas: bool) -> GpuFacts:
+def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: str, with_ptxas: bool, dynamic: int) -> GpuFacts:
     target = find(name)
     try:
         ptx = kernel.ptx(name, **settings)
@@ -266,7 +275,8 @@ def _gpu(kernel: Kernel, ir: nodes.Kernel, settings: Mapping[str, Any], name: st
     if with_ptxas:
         try:
             report = assemble(ptx, name)
-            report = dataclasses.replace(report, shared=report.shared + shared_layout(ir.arrays).launch_bytes)
+            launched = shared_layout(ir.arrays, ir.shared_views).launch_bytes + dynamic
+            report = dataclasses.replace(report, shared=report.shared + launched)
             resident = occupancy(target.capability, ir.threads, report.registers, report.shared)
         except AssemblyError as error:
             problem = str(error).strip()

@@ -15,6 +15,7 @@ import kdsl
 from kdsl.backend.nvptx import TARGETS, LimitError, TargetError, compile_module
 from kdsl.cli.explain import Explanation, explain
 from kdsl.cli.files import write_atomically
+from kdsl.cli.launch_values import launch_names, launch_values
 from kdsl.cli.modules import NotFound, find_kernels
 from kdsl.cli.report import as_json, plain, show, tables
 from kdsl.cli.settings import WrongSetting, parse_settings, refuse_unknown, settings_of
@@ -112,9 +113,9 @@ def explain_command(
 def _explanations(place: str, targets: tuple[str, ...], settings: tuple[str, ...]) -> list[Explanation]:
     texts = parse_settings(settings)
     kernels = find_kernels(place)
-    refuse_unknown(kernels, texts)
-    chosen = [settings_of(kernel, texts) for kernel in kernels]
-    return [explain(kernel, values, targets) for kernel, values in zip(kernels, chosen, strict=True)]
+    refuse_unknown(kernels, texts, [name for kernel in kernels for name in launch_names(kernel)])
+    chosen = [(settings_of(kernel, texts), launch_values(kernel, texts)) for kernel in kernels]
+    return [explain(kernel, settings, targets, values) for kernel, (settings, values) in zip(kernels, chosen, strict=True)]
 
 
 def _failures(facts: Explanation, named: bool, no_spills: bool) -> list[str]:

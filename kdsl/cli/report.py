@@ -103,8 +103,16 @@ def _head(facts: Explanation) -> Table:
     x, y, z = facts.block
     settings = ", ".join(f"{name}={value}" for name, value in facts.settings.items())
     threads = f"{x * y * z} threads" + (f" ({x} x {y} x {z})" if y * z > 1 else "")
-    notes = [f"blocks of {threads}, {facts.shared:,} bytes of shared arrays"]
+    notes = [f"blocks of {threads}, {facts.shared:,} bytes of shared arrays{_dynamic(facts)}"]
     return Table(f"{facts.kernel}{f' [{settings}]' if settings else ''} at {_place(facts.file, facts.line)}", (), (), notes)
+
+
+def _dynamic(facts: Explanation) -> str:
+    """What the launch decides of shared arrays."""
+    if not facts.dynamic:
+        return ""
+    named = "; ".join(facts.dynamic)
+    return f" + dynamic ({named})" if facts.dynamic_bytes is None else f" + {facts.dynamic_bytes:,} bytes dynamic ({named})"
 
 
 def _checks(accesses: Sequence[Access]) -> Table:
@@ -131,7 +139,7 @@ def _count(number: int, words: tuple[str, str]) -> str:
 def _gpus(facts: Explanation) -> Table:
     rows, notes = [], []
     for gpu in facts.gpus:
-        rows.append(_gpu(gpu, bool(facts.ptxas)))
+        rows.append(_gpu(gpu, bool(facts.ptxas), facts.dynamic_bytes is None))
         if gpu.problem:
             notes.append(f"{gpu.target}: {gpu.problem}")
     columns: tuple[str, ...] = ("target", "PTX", "least driver")
@@ -142,18 +150,21 @@ def _gpus(facts: Explanation) -> Table:
             "There is no ptxas, so nothing is known of registers, spills and occupancy: install the package nvidia-cuda-nvcc, "
             "or put ptxas on PATH."
         )
+    if facts.dynamic_bytes is None:
+        notes.append("Occupancy leaves out dynamic shared memory; give the values of a launch, as in --set n=1000 or --set 'len(x)=1000'.")
     title = "GPU targets (spills, stack, shared in bytes; blocks, threads, occupancy per multiprocessor)" if facts.ptxas else "GPU targets"
     return Table(title, columns, rows, notes)
 
 
-def _gpu(gpu: GpuFacts, with_ptxas: bool) -> tuple[str, ...]:
+def _gpu(gpu: GpuFacts, with_ptxas: bool, open_end: bool) -> tuple[str, ...]:
     row = (gpu.target, gpu.ptx or "-", gpu.driver or "-")
     if not with_ptxas:
         return row
     report, resident = gpu.assembled, gpu.occupancy
     if report is None or resident is None:
         return (*row, *("-",) * 8)
-    numbers = (report.registers, report.spills, report.stack, report.shared, resident.blocks, 32 * resident.warps)
+    shared = f"{report.shared} + dynamic" if open_end else report.shared
+    numbers = (report.registers, report.spills, report.stack, shared, resident.blocks, 32 * resident.warps)
     return (*row, *map(str, numbers), f"{resident.share:.0%}", ", ".join(resident.limited_by))
 
 

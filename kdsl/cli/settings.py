@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from kdsl.compiler import Kernel
 from kdsl.lang.types import DTYPES
 from kdsl.lang.views import ConstAnnotation
 
+_NAME = re.compile(r"\w+(\.\w+)?(\[\d+\])?|len\(\w+\)")
+"""Of a setting, or of a value of a launch."""
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
 
@@ -23,7 +26,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip()
-        if not equals or not name.isidentifier() or not value.strip():
+        if not equals or not _NAME.fullmatch(name) or not value.strip():
             raise WrongSetting(f"--set takes NAME=VALUE, such as --set T=f32 or --set tile=16; not {text!r}")
         if name in settings:
             raise WrongSetting(f"--set gives {name} twice")
@@ -42,9 +45,9 @@ def settings_of(kernel: Kernel, texts: Mapping[str, str]) -> dict[str, Any]:
     return {s.name: s.read(texts[s.name]) if s.name in texts else s.default for s in wanted}
 
 
-def refuse_unknown(kernels: Iterable[Kernel], texts: Mapping[str, str]) -> None:
-    """Raise WrongSetting if some setting belongs to none of the kernels."""
-    known = {setting.name: None for kernel in kernels for setting in _settings(kernel)}
+def refuse_unknown(kernels: Iterable[Kernel], texts: Mapping[str, str], others: Iterable[str] = ()) -> None:
+    """Raise WrongSetting if some setting belongs to none of the kernels; `others` are names that have a meaning, too."""
+    known = {setting.name: None for kernel in kernels for setting in _settings(kernel)} | dict.fromkeys(others)
     for name in texts:
         if name not in known:
             has = f"the settings are {', '.join(known)}" if known else "there are no settings"

@@ -34,7 +34,7 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
         held: nodes.Memory = target.view
         indices, checked = memory.shared_view_place(ctx, target, given["index"], bracketed)
     elif isinstance(target, RemoteRef):
-        held, rank = target.own.array, target.rank
+        held, rank = target.memory, target.rank
         indices, checked = memory.remote_place(ctx, target, given["index"], bracketed)
     else:
         assert isinstance(target, ArrayRef)

@@ -117,6 +117,7 @@ def _finish(ctx: Context) -> nodes.Kernel:
         body=body,
         location=ctx.frames[0].source.definition(),
         grid_rank=grid_rank(ctx.declaration.geometry),
+        shared_views=ctx.shared_views,
         attributes=ctx.declaration.attributes,
         spills=ctx.declaration.spills or ctx.checked,  # checks need registers, too
     )

@@ -19,6 +19,7 @@ from kdsl.frontend.values import Value
 from kdsl.ir import nodes, ranges
 from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
+from kdsl.lang.limits import SHARED_BYTES
 from kdsl.lang.types import BOOL, I64, DType
 
 V = TypeVar("V", bound=nodes.ValueOp)
@@ -190,6 +191,8 @@ class Context:
         self.block_dim = declaration.block_dim
         self.parameters: list[nodes.ScalarParameter | nodes.View] = []
         self.arrays: list[nodes.Array] = []
+        self.shared_views: list[nodes.SharedView] = []
+        self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
         self.variables: list[nodes.Variable] = []
         self.sites: dict[nodes.Site, int] = {}
         self.prologue = nodes.Block()
@@ -409,7 +412,12 @@ class Context:
 
     def length(self, view: nodes.View, dimension: int = 0) -> nodes.ValueOp:
         """The extent of a view along a dimension."""
-        made = nodes.Length(location=self.location, type=I64, range=ranges.LENGTH, view=view, dimension=dimension)
+        known = ranges.LENGTH
+        if isinstance(view, nodes.SharedView):
+            extent, known = view.extents[dimension], (0, SHARED_BYTES)
+            if isinstance(extent, int):
+                return self.constant(I64, extent)
+        made = nodes.Length(location=self.location, type=I64, range=known, view=view, dimension=dimension)
         return self.at_entry((nodes.Length, view, dimension), made)
 
     def special(self, name: nodes.SpecialName) -> nodes.ValueOp:

@@ -66,6 +66,6 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array)):
+        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)):
             return Level.LANE
         return super()._value_level(op)

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 from typing import Final
 
+from kdsl.frontend import shared
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
@@ -44,8 +45,8 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
         checked = _array_checked(ctx, base, places)
         return _loaded(ctx, base.array, places, checked, base.array.name)
     if isinstance(base, RemoteRef):
-        places = _array_indices(ctx, base.own, subscript, node)
-        return _loaded(ctx, base.own.array, places, remote_checked(ctx, base, places), base.own.array.name, base.rank)
+        places, checked = remote_place(ctx, base, subscript, node)
+        return _loaded(ctx, base.memory, places, checked, base.memory.name, base.rank)
     raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays and tuples are indexed")
 
 
@@ -80,12 +81,11 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         with ctx.at(node):
             _stored(ctx, base.array, places, number, checked, base.array.name)
     elif isinstance(base, RemoteRef):
-        array = base.own.array
+        array = base.memory
         if base.own.read_only:
             raise _read_only(ctx, array.name, f"SliceMut[{array.type}]", node)
-        places = _array_indices(ctx, base.own, subscript, node)
+        places, checked = remote_place(ctx, base, subscript, node)
         number = coerce(ctx, value, array.type, value_node, f"an element of `{array.name}`")
-        checked = remote_checked(ctx, base, places)
         with ctx.at(node):
             _stored(ctx, array, places, number, checked, array.name, base.rank)
     else:
@@ -239,12 +239,18 @@ def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast
     return places, _array_checked(ctx, base, places)
 
 
-def remote_place(
-    ctx: Context, base: RemoteRef, subscript: Value, node: ast.Subscript
-) -> tuple[tuple[nodes.ValueOp, ...], bool]:  # fmt: skip
-    """The same for an element of another block's shared array."""
-    places = _array_indices(ctx, base.own, subscript, node)
-    return places, remote_checked(ctx, base, places)
+def remote_place(ctx: Context, base: RemoteRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
+    """The same for an element of another block's shared array; the rank of the block is checked with the indices."""
+    own = base.own
+    if isinstance(own, ViewRef):
+        places = _view_indices(ctx, own.view, subscript, node)
+        checked = _view_checked(ctx, own, places)
+    else:
+        places = _array_indices(ctx, own, subscript, node)
+        checked = _array_checked(ctx, own, places)
+    if own.unchecked and not ctx.checked:
+        return places, False
+    return places, checked or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
 
 
 def settle_witnesses(ctx: Context) -> None:
@@ -257,16 +263,24 @@ def settle_witnesses(ctx: Context) -> None:
 # ------------------------------------------------------------------------------------------------------------ shared and local arrays
 
 
-def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef:
+def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef | ViewRef:
     """`shared_array(shape, dtype, align)` or `local_array(shape, dtype)`."""
     name = f"{space}_array"
     if len(arguments) != (4 if space == "shared" else 2):
         raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
     shape, of = arguments[:2]
+    items = shape.items if isinstance(shape, Group) else (shape,)
     of = as_type(of)
     if not isinstance(of, DType):
         raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
-    extents = tuple(_extent(ctx, item, name, node) for item in (shape.items if isinstance(shape, Group) else (shape,)))
+    if space == "shared" and any(known_number(item) is None for item in items):
+        if known_number(arguments[3]) != 0:
+            raise ctx.error(
+                "a swizzled array has a shape that the compiler knows", node, "use literals, captured numbers or Const parameters"
+            )
+        partly = [item if known_number(item) is None else _extent(ctx, item, name, node) for item in items]
+        return shared.new_view(ctx, of, partly, _alignment(ctx, arguments[2], node), _array_name(ctx, node) or name, node)
+    extents = tuple(_extent(ctx, item, name, node) for item in items)
     if not extents:
         raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
     array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
@@ -380,13 +394,6 @@ def _array_checked(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ..
     return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.array.shape, strict=True))
 
 
-def remote_checked(ctx: Context, base: RemoteRef, places: tuple[nodes.ValueOp, ...]) -> bool:
-    """Whether the indices, or the rank of the block, have to be checked."""
-    if base.own.unchecked and not ctx.checked:
-        return False
-    return _array_checked(ctx, base.own, places) or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
-
-
 def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> nodes.Variable | None:
     """The variable that holds an element, if the array lives in registers and the place is known."""
     if base.registers is None:
@@ -400,9 +407,9 @@ def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -
     return base.registers[position]
 
 
-def fill_registers(ctx: Context, ref: ArrayRef) -> None:
+def fill_registers(ctx: Context, ref: ArrayRef | ViewRef) -> None:
     """Make the variables of a local array in registers. Its elements start undefined; a variable needs a value, so they start as 0."""
-    if ref.registers is None:
+    if isinstance(ref, ViewRef) or ref.registers is None:
         return
     positions: list[tuple[int, ...]] = [()]
     for extent in ref.array.shape:
@@ -434,7 +441,7 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name
     """`.dtype`, `.unchecked`, `.shape` and `.nbytes` of arrays, `.dtype` and `.shape` of tensor maps."""
     if isinstance(value, RemoteRef):
         own = attribute(ctx, value.own, name, node)
-        return dataclasses.replace(value, own=own) if isinstance(own, ArrayRef) else own
+        return dataclasses.replace(value, own=own) if isinstance(own, ArrayRef | ViewRef) else own
     if isinstance(value, MapRef):
         if name == "shape":
             return Group(tuple(ctx.length(value.map, dimension) for dimension in range(value.map.rank)))

@@ -95,6 +95,12 @@ def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension:
     low, high = bounds(ctx, index)
     if low < 0:
         return False
+    if isinstance(view, nodes.SharedView):
+        fixed, source = view.extents[dimension], ctx.exact_extents.get((view, dimension))
+        if isinstance(fixed, int):
+            return high < fixed
+        if source is not None and any(fact.kind == "lt" and fact.left is index and fact.right is source for fact in ctx.facts):
+            return True
     if high < ctx.contract.at_least.get(extent, 0):
         return True
     for fact in ctx.facts:

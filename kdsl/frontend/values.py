@@ -75,10 +75,15 @@ class ArrayRef:
 class RemoteRef:
     """A shared array of another block of the cluster."""
 
-    own: ArrayRef
+    own: ArrayRef | ViewRef
     """The array of this block."""
     rank: nodes.ValueOp
     """Which block of the cluster, i64."""
+
+    @property
+    def memory(self) -> nodes.Memory:
+        """The array in the IR."""
+        return self.own.view if isinstance(self.own, ViewRef) else self.own.array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from kdsl.ir.nodes import Kernel, ScalarParameter, TensorMap, View
+from kdsl.ir.nodes import Kernel, ScalarParameter, SharedView, TensorMap, View
 from kdsl.lang.attributes import Attributes
 from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
-SlotKind: TypeAlias = Literal["address", "length", "stride", "map", "value", "hidden"]
+SlotKind: TypeAlias = Literal["address", "length", "stride", "map", "value", "hidden", "place"]
 
 MAP_BYTES: Final = 128
 MAP_ALIGNMENT: Final = 64
@@ -110,6 +110,15 @@ def map_slots(name: str, rank: int) -> list[str]:
     return [f"{name}.map", *(extent_slot(name, rank, dimension) for dimension in range(rank))]
 
 
+def shared_slots(view: SharedView) -> list[tuple[str, SlotKind, int]]:
+    """Names, kinds and dimensions of what a launch says of a shared array whose extents it decides: where it begins, in bytes from the start of the shared
+    memory (on the CPU, of the scratch memory), then its extents and its strides that are no constants."""
+    found: list[tuple[str, SlotKind, int]] = [(f"{view.name}.place", "place", 0)]
+    found += [(extent_slot(view.name, view.rank, d), "length", d) for d, extent in enumerate(view.extents) if isinstance(extent, str)]
+    found += [(f"{view.name}.stride.{d}", "stride", d) for d in range(view.rank) if view.fixed_stride(d) is None]
+    return found
+
+
 def layout(kernel: Kernel) -> Layout:
     """The layout of the arguments of `kernel`."""
     wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None, int]] = []
@@ -127,6 +136,7 @@ def layout(kernel: Kernel) -> Layout:
         else:
             wanted.append((parameter.name, "value", parameter.type, parameter, 0))
     wanted += [(name, "hidden", type, None, 0) for name, type in (*HIDDEN, *further(kernel.attributes))]
+    wanted += [(name, kind, I64, view, dimension) for view in kernel.shared_views for name, kind, dimension in shared_slots(view)]
     slots, offset = [], 0
     # "@" packs with native alignment, which for numbers is the natural one on every host that is supported
     packing = "@"

@@ -26,6 +26,7 @@ from kdsl.ir.places import Array as Array
 from kdsl.ir.places import Location as Location
 from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
+from kdsl.ir.places import SharedView as SharedView
 from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
@@ -481,6 +482,8 @@ class Kernel:
     grid_rank: int = 3
     """Dimensions of the grid that the geometry declares: 1 if grid_y and grid_z are always 1 (block_idx.x is the linear block), 2 if grid_z is. The grid
     that hardware sees is always linear; a backend unfolds block_idx.y and z from it, and what it need not unfold costs nothing. 3 is always right."""
+    shared_views: list[SharedView] = field(default_factory=list)
+    """Shared arrays whose extents the launch decides."""
     attributes: Attributes = PLAIN
     """What it asks of its launches beyond a grid of blocks. The blocks of a cluster are consecutive in the hardware's grid, x fastest among them, and the
     grid's clusters follow one another likewise."""

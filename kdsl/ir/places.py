@@ -81,6 +81,31 @@ class View:
 
 
 @dataclass(eq=False)
+class SharedView(View):
+    """A shared array whose extents the launch decides: row-major, in dynamic shared memory behind the arrays of fixed shape. It is none of the kernel's
+    parameters; its place and those of its extents and strides that are no constants travel with the launch."""
+
+    extents: tuple[int | str, ...] = ()
+    """Its extents: numbers, or expressions in the language of contracts over the kernel's parameters."""
+    begins_at: int = ALIGNMENT
+    """Bytes at a multiple of which it begins, a power of two, 16 to 1024."""
+
+    @property
+    def annotation(self) -> str:
+        """What it is, in words."""
+        return f"a shared array of {self.type} whose shape the launch decides"
+
+    def fixed_stride(self, dimension: int) -> int | None:
+        """Elements from one index of a dimension to the next, None if that is known at the launch only."""
+        stride = 1
+        for extent in self.extents[dimension + 1 :]:
+            if isinstance(extent, str):
+                return None
+            stride *= extent
+        return stride
+
+
+@dataclass(eq=False)
 class Array:
     """A shared or local array of the kernel, row-major, of fixed shape. Elements start undefined."""
 

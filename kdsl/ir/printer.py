@@ -35,6 +35,9 @@ class _Printer:
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
             swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
             self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}{swizzle}")
+        for view in kernel.shared_views:
+            aligned = f" align {view.begins_at}" if view.begins_at != ALIGNMENT else ""
+            self.lines.append(f"  shared {view.name}: {view.type}[{', '.join(map(str, view.extents))}]{aligned}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")

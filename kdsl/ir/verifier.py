@@ -103,7 +103,8 @@ class _Verifier:
             case nodes.Length() | nodes.Special() | nodes.Counter():
                 self.require(op.type is I64, "lengths and indices are i64", op)
                 if isinstance(op, nodes.Length):
-                    self.require(op.view in self.kernel.parameters and 0 <= op.dimension < op.view.rank, "a view has the dimension", op)
+                    known = op.view in self.kernel.parameters or op.view in self.kernel.shared_views
+                    self.require(known and 0 <= op.dimension < op.view.rank, "a view has the dimension", op)
             case nodes.ParameterValue():
                 self.require(op.parameter in self.kernel.parameters, "a parameter belongs to the kernel", op)
                 self.same((op.type, op.parameter.type), op)
@@ -219,14 +220,14 @@ class _Verifier:
         self.place(memory, op.indices, op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
         if op.remote is not None:
-            shared = isinstance(memory, nodes.Array) and memory.space == "shared"
+            shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
             self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
         self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
 
     def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], op: nodes.Op) -> None:
-        known = self.kernel.arrays if isinstance(memory, nodes.Array) else self.kernel.parameters
+        known = self.kernel.arrays if isinstance(memory, nodes.Array) else [*self.kernel.parameters, *self.kernel.shared_views]
         self.require(memory in known, "an array belongs to the kernel", op)
         # what a copy by a tensor map touches are coordinates of the instruction, which the hardware checks
         rank = len(memory.shape) if isinstance(memory, nodes.Array) else 0 if isinstance(memory, nodes.TensorMap) else memory.rank

@@ -13,12 +13,14 @@ from typing import Any, cast
 
 from kdsl.ir.abi import HIDDEN, Layout, encoded, further, map_slots, view_slots
 from kdsl.ir.nodes import TensorMap
+from kdsl.lang import limits
 from kdsl.lang.attributes import Attributes
 from kdsl.lang.declaration import Declaration, StructType
 from kdsl.lang.types import U32, DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch import refuse
 from kdsl.launch.launchable import Launchable, Specialisation, Specialise
+from kdsl.launch.shared import SharedSizes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
@@ -27,6 +29,7 @@ from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import shares_elements
 from kdsl.runtime.lock import compiling
+from kdsl.runtime.memory import ALIGNMENT
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
 
@@ -43,6 +46,9 @@ class Plan:
         self._forms = {name: Form(v.box, v.swizzle) for name, v in self._views.items() if isinstance(v, TensorMap) and v.box is not None}
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
         self._cooperative = attributes.cooperative
+        self._shared = launchable.shared.launch_bytes
+        self._sizes = self._shared_sizes(launchable) if launchable.shared.views else None
+        self._has_more = self._cooperative or self._sizes is not None
         self._free = _Free()
         self.aligned = {name: view.alignment for name, view in self._views.items() if view.alignment > view.type.itemsize}
         """Array parameters of which the kernel moves several elements at once, with the bytes to which they must be aligned."""
@@ -50,7 +56,7 @@ class Plan:
     def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
         """Pack `values`, one per slot before the hidden ones, and launch `grid`, which has at least one block."""
         x, y, z = grid
-        more = (self._barrier(stream, x * y * z),) if self._cooperative else ()
+        more, shared = self._more(values, stream, x * y * z) if self._has_more else ((), self._shared)
         free = self._free.buffers
         buffer = free.pop() if free else Buffer(self._layout)
         try:
@@ -58,8 +64,15 @@ class Plan:
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
-        self._start(stream, x * y * z, buffer)
+        self._start(stream, x * y * z, buffer, shared)
         free.append(buffer)
+
+    def _more(self, values: tuple[Any, ...], stream: Stream, blocks: int) -> tuple[list[int], int]:
+        """The values of the slots that only some kernels have, and the bytes of shared memory that depend on the launch."""
+        slots, shared = self._sizes(values) if self._sizes is not None else ([], self._shared)
+        if self._cooperative:
+            slots.insert(0, self._barrier(stream, blocks, shared))
+        return slots, shared
 
     def prepare(self, grid: tuple[int, int, int], values: tuple[Any, ...]) -> tuple[CpuLaunch | CudaLaunch, tuple[Array, ...]]:
         """The same launch to be made later, in a graph, and the arrays that it needs beside its arguments; `grid` may have no block.
@@ -67,33 +80,37 @@ class Plan:
         Launches of a graph may run side by side, so that a cooperative one has its own barrier.
         """
         x, y, z = grid
-        barriers = (self._own_barrier(x * y * z),) if self._cooperative else ()
+        slots, shared = self._sizes(values) if self._sizes is not None else ([], self._shared)
+        barriers = (self._own_barrier(x * y * z, shared),) if self._cooperative else ()
         buffer = Buffer(self._layout)
         x, y, z = grid
         if not x * y * z:  # one extent of none may be any number
             x = y = z = 0
         try:
-            self._pack(buffer.bytes, 0, *values, *self._hidden, x, y, z, *(barrier.address for barrier in barriers))
+            self._pack(buffer.bytes, 0, *values, *self._hidden, x, y, z, *(barrier.address for barrier in barriers), *slots)
         except (struct.error, OverflowError, TypeError):
             self._unpackable(values)
             raise
-        return self._later(x * y * z, buffer), barriers
+        return self._later(x * y * z, buffer, shared), barriers
 
-    def _barrier(self, stream: Stream, blocks: int) -> int:
+    def _barrier(self, stream: Stream, blocks: int, shared: int) -> int:
         """The address of the word at which the blocks of a cooperative launch in a stream wait, 0 if they never do.
 
         Raises LaunchError if there are too many of them.
         """
         return 0
 
-    def _own_barrier(self, blocks: int) -> Array:
+    def _own_barrier(self, blocks: int, shared: int) -> Array:
         """Such a word for a launch of a graph."""
         return self._device._make(1, U32, zeroed=True)
 
-    def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch | CudaLaunch:
+    def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
-    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
+    def _later(self, blocks: int, buffer: Buffer, shared: int) -> CpuLaunch | CudaLaunch:
+        raise TypeError("a plan is a CpuPlan or a CudaPlan")
+
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
     def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap) -> DeviceTensorMap:
@@ -165,11 +182,16 @@ class CpuPlan(Plan):
         super().__init__(kernel, device, launchable, attributes)
         self._function = CpuFunction(cast("Any", launchable.code))
 
-    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
-        self._function.run(buffer.address, blocks)
+    def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
+        """They lie behind what the code itself needs of the scratch memory."""
+        code: Any = launchable.code
+        return SharedSizes(self._kernel, self._device, self._layout, launchable.shared, code.scratch_bytes, ALIGNMENT)
 
-    def _later(self, blocks: int, buffer: Buffer) -> CpuLaunch:
-        return CpuLaunch(self._function, blocks, buffer.address, buffer)
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
+        self._function.run(buffer.address, blocks, shared)
+
+    def _later(self, blocks: int, buffer: Buffer, shared: int) -> CpuLaunch:
+        return CpuLaunch(self._function, blocks, buffer.address, buffer, shared)
 
 
 class CudaPlan(Plan):
@@ -184,29 +206,32 @@ class CudaPlan(Plan):
         self._function = code
         self._launch = code.launcher
         self._block = block
-        self._shared = launchable.shared.launch_bytes
 
-    def _start(self, stream: Stream, blocks: int, buffer: Buffer) -> None:
-        self._launch(stream, blocks, self._block, buffer.pointers_address, self._shared)
+    def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
+        """They lie behind the arrays of fixed shape."""
+        return SharedSizes(self._kernel, self._device, self._layout, launchable.shared, launchable.shared.size, limits.ALIGNMENT)
 
-    def _later(self, blocks: int, buffer: Buffer) -> CudaLaunch:
-        return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, self._shared)
+    def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
+        self._launch(stream, blocks, self._block, buffer.pointers_address, shared)
 
-    def _barrier(self, stream: Stream, blocks: int) -> int:
-        self._check_resident(blocks)
+    def _later(self, blocks: int, buffer: Buffer, shared: int) -> CudaLaunch:
+        return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, shared)
+
+    def _barrier(self, stream: Stream, blocks: int, shared: int) -> int:
+        self._check_resident(blocks, shared)
         assert isinstance(stream, CudaStream)
         return stream.barrier()
 
-    def _own_barrier(self, blocks: int) -> Array:
-        self._check_resident(blocks)
-        return super()._own_barrier(blocks)
+    def _own_barrier(self, blocks: int, shared: int) -> Array:
+        self._check_resident(blocks, shared)
+        return super()._own_barrier(blocks, shared)
 
-    def _check_resident(self, blocks: int) -> None:
+    def _check_resident(self, blocks: int, shared: int) -> None:
         """Raise LaunchError if not all blocks of a cooperative launch run at the same time: those that run would wait for ever."""
         x, y, z = self._block
-        most = self._function.most_resident(x * y * z, self._shared)
+        most = self._function.most_resident(x * y * z, shared)
         if blocks > most:
-            refuse.cooperative(self._kernel, blocks, most, self._function, x * y * z, self._shared)
+            refuse.cooperative(self._kernel, blocks, most, self._function, x * y * z, shared)
 
 
 def _elements(array: Array) -> tuple[Any, ...]:
@@ -269,17 +294,17 @@ class Plans(dict[tuple[Any, ...], Plan]):
             for parameter, value in zip(self._constants, key[1 + len(variables) :], strict=True)
         }
         launchable = self._specialise(Specialisation(device, dict(zip(variables, types, strict=True)), constants))
-        self._check_layout(launchable.layout)
+        self._check_layout(launchable)
         name, attributes = self._declaration.name, self._declaration.attributes
         if isinstance(launchable.code, CudaFunction):
             return CudaPlan(name, device, launchable, attributes, self._declaration.block_dim)
         return CpuPlan(name, device, launchable, attributes)
 
-    def _check_layout(self, layout: Layout) -> None:
+    def _check_layout(self, launchable: Launchable) -> None:
         """The launcher packs by position; a compiler that lays out other slots would make every kernel read the wrong arguments."""
         hidden = (*HIDDEN, *further(self._declaration.attributes))
-        wanted = [*slot_names(self._declaration), *(name for name, _ in hidden)]
-        found = [slot.name for slot in layout.slots]
+        wanted = [*slot_names(self._declaration), *(name for name, _ in hidden), *SharedSizes.slots(launchable.shared.views)]
+        found = [slot.name for slot in launchable.layout.slots]
         if found != wanted:
             raise AssertionError(f"kernel {self._declaration.name} takes the arguments {found}, its launcher packs {wanted}")
 

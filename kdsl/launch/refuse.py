@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
 import numpy as np
@@ -176,6 +176,28 @@ def cooperative(kernel: str, blocks: int, most: int, function: CudaFunction, thr
         f"{device.multiprocessors} multiprocessors with {most // device.multiprocessors} blocks each, of {threads} threads with {registers} registers "
         f"and {shared + static} bytes of shared memory. Launch at most so many, and let them sweep over the data"
     )
+
+
+def negative_extent(kernel: str, array: str, written: Sequence[int | str], shape: Sequence[int]) -> Never:
+    """A shared array whose shape, which the launch decides, has a negative extent."""
+    raise LaunchError(f"{kernel}: the shared array {array} of shape {_shape(written)} would have a negative extent: {_shape(shape)}")
+
+
+def too_much_shared(
+    kernel: str, array: str, written: Sequence[int | str], shape: Sequence[int], itemsize: int, taken: int, device: Device
+) -> Never:
+    """A shared array that makes the shared memory of a block too large."""
+    own = itemsize
+    for length in shape:
+        own *= length
+    raise LaunchError(
+        f"{kernel}: the shared array {array} of shape {_shape(written)}, here {_shape(shape)}, takes {own} bytes; up to it the shared arrays take {taken}, "
+        f"and a block has at most {device.shared_limit} on {device}"
+    )
+
+
+def _shape(extents: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, extents))}{',' if len(extents) == 1 else ''})"
 
 
 def overlap(kernel: str, written: str, written_array: Array, other: str, other_array: Array, why: str) -> Never:

@@ -74,11 +74,13 @@ class CpuLaunch:
     """Address of the packed arguments."""
     owner: object
     """What keeps them."""
+    scratch: int = 0
+    """Bytes of scratch memory, if it needs more than the kernel says."""
 
     def run(self) -> None:
         """Run all blocks; they have run when it returns."""
         if self.blocks:
-            self.function.run(self.arguments, self.blocks)
+            self.function.run(self.arguments, self.blocks, self.scratch)
 
 
 class CpuFunction:
@@ -91,8 +93,10 @@ class CpuFunction:
         self._block_ns: float | None = None
         """Estimate of one block's time, half of it from the last launch; None before the first one."""
 
-    def run(self, arguments: int, blocks: int) -> None:
-        """Run the blocks 0 to `blocks` - 1 with the packed arguments at that address; they have run when it returns."""
+    def run(self, arguments: int, blocks: int, scratch: int = 0) -> None:
+        """Run the blocks 0 to `blocks` - 1 with the packed arguments at that address, and at least `scratch` bytes of scratch memory for each running thread;
+        they have run when it returns."""
+        scratch = max(scratch, self._scratch_bytes)
         workers = threads()
         first = 0
         if workers > 1 and blocks > 1:
@@ -104,20 +108,19 @@ class CpuFunction:
             elif blocks * block_ns < ALONE_NS:
                 first = -(-blocks // PROBE)
             if first:
-                block_ns = self._timed(arguments, 0, first)
+                block_ns = self._timed(arguments, 0, first, scratch)
             if block_ns is not None and (blocks - first) * block_ns >= ALONE_NS:
-                self._share(arguments, first, blocks, workers, block_ns)
+                self._share(arguments, first, blocks, workers, block_ns, scratch)
                 return
-        self._timed(arguments, first, blocks)
+        self._timed(arguments, first, blocks, scratch)
 
-    def _call(self, arguments: int, first: int, end: int) -> None:
-        scratch = _scratch
-        address = scratch.address if scratch.size >= self._scratch_bytes else scratch.reserve(self._scratch_bytes)
-        self._entry(arguments, first, end, address)
+    def _call(self, arguments: int, first: int, end: int, scratch: int) -> None:
+        own = _scratch
+        self._entry(arguments, first, end, own.address if own.size >= scratch else own.reserve(scratch))
 
-    def _timed(self, arguments: int, first: int, end: int) -> float:
+    def _timed(self, arguments: int, first: int, end: int, scratch: int) -> float:
         start = perf_counter_ns()
-        self._call(arguments, first, end)
+        self._call(arguments, first, end, scratch)
         return self._learn((perf_counter_ns() - start) / max(end - first, 1))
 
     def _learn(self, block_ns: float) -> float:
@@ -125,7 +128,7 @@ class CpuFunction:
         self._block_ns = block_ns if known is None else 0.5 * (known + block_ns)
         return self._block_ns
 
-    def _share(self, arguments: int, first: int, end: int, workers: int, block_ns: float) -> None:
+    def _share(self, arguments: int, first: int, end: int, workers: int, block_ns: float, scratch: int) -> None:
         blocks = end - first
         least = int(RANGE_NS / max(block_ns, 1.0)) + 1
         length = max(-(-blocks // (workers * RANGES_PER_THREAD)), min(least, -(-blocks // workers)))
@@ -135,7 +138,7 @@ class CpuFunction:
         def run(number: int) -> None:
             begin = first + number * length
             start = perf_counter_ns()
-            self._call(arguments, begin, min(begin + length, end))
+            self._call(arguments, begin, min(begin + length, end), scratch)
             spent[number] = perf_counter_ns() - start
 
         pool().run(Job(run, ranges), min(workers, ranges) - 1)

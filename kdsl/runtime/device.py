@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kdsl.errors import DeviceError
+from kdsl.lang.limits import SHARED_BYTES
 from kdsl.lang.types import DType, DTypeLike, dtype
 from kdsl.runtime import layout
 from kdsl.runtime.array import Array
@@ -39,6 +40,8 @@ class Device(ABC):
     """The stream of every launch that does not choose another, and of all copies."""
     failures: FailureRecord
     """The record of a failed check."""
+    shared_limit: int = SHARED_BYTES
+    """Bytes of shared memory that a block can have."""
 
     # ------------------------------------------------------------------------------------------------------------------------- arrays
 

@@ -49,6 +49,7 @@ class CudaDevice(Device):
         """What the maker calls it."""
         self.capability = (self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
         """Compute capability: major, minor."""
+        self.shared_limit = self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
         """How many it has."""
         self.target = f"sm_{self.capability[0]}{self.capability[1]}"

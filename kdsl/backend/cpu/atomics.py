@@ -72,7 +72,7 @@ def _in_turn(e: Emission, op: nodes.Atomic, index: Lanes, arguments: list[Lanes]
 
     address = b.gep(e.storage.start(op.memory), [of_lane(index)], source_etype=memory_type(op.type))
     turn = _Turn(e, op, address)
-    old = (turn.alone if isinstance(op.memory, nodes.Array) else turn.among_threads)([of_lane(a) for a in arguments])
+    old = (turn.alone if isinstance(op.memory, nodes.Array | nodes.SharedView) else turn.among_threads)([of_lane(a) for a in arguments])
     old = ir.Constant(value_type(op.type), 0) if op.op == "store" else old
     following = b.insert_element(results, old, lane)
     left.add_incoming(b.and_(left, b.sub(left, ir.Constant(count, 1))), b.block)

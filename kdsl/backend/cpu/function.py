@@ -9,7 +9,8 @@ from llvmlite import ir
 from kdsl.backend.cpu.emission import Emission
 from kdsl.backend.cpu.lanes import I32, I64, POINTER
 from kdsl.backend.llvm.module import call_intrinsic, memory_type
-from kdsl.ir.abi import layout
+from kdsl.ir import nodes
+from kdsl.ir.abi import extent_slot, layout
 
 _DEFAULT_MXCSR: Final = 0x1F80
 """Round to nearest even, keep subnormals, no traps (Intel SDM volume 1, section 10.2.3)."""
@@ -48,6 +49,8 @@ def _block_loop(emission: Emission, function: Any) -> None:
         loaded = b.load(address, align=slot.type.itemsize, typ=POINTER if is_pointer else memory_type(slot.type))
         key = f".{slot.name}" if slot.kind == "hidden" else slot.name  # a parameter may be called `kernel` or `grid_x`, too
         e.arguments[key] = b.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, 0)) if slot.type.is_bool else loaded
+    for view in e.kernel.shared_views:
+        _define(e, view, function.args[3])
     head, body, following, leave = (e.append(n) for n in ("block", "threads", "endblock", "leave"))
     entry = b.block
     b.branch(head)
@@ -63,6 +66,19 @@ def _block_loop(emission: Emission, function: Any) -> None:
     b.branch(head)
     b.position_at_end(leave)
     b.ret_void()
+
+
+def _define(emission: Emission, view: nodes.SharedView, scratch: Any) -> None:
+    """Make a shared array whose extents the launch decides known like a parameter; the launch says where in the scratch memory it begins."""
+    e = emission
+    place = e.arguments[f"{view.name}.place"]
+    e.arguments[f"{view.name}.address"] = e.builder.gep(scratch, [place], source_etype=ir.IntType(8))
+    for dimension, extent in enumerate(view.extents):
+        stride = view.fixed_stride(dimension)
+        if isinstance(extent, int):
+            e.arguments[extent_slot(view.name, view.rank, dimension)] = e.i64(extent)
+        if stride is not None:
+            e.arguments[f"{view.name}.stride.{dimension}"] = e.i64(stride)
 
 
 def _entry(emission: Emission, function: Any, blocks: Any) -> None:

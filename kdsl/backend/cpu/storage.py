@@ -48,6 +48,8 @@ class Storage:
                 if key not in groups:
                     groups[key] = scope(key)
                 self._scopes[parameter] = groups[key]
+        for view in e.kernel.shared_views:
+            self._scopes[view] = scope(f"shared {view.name}")
         for number, array in enumerate(e.kernel.arrays):
             self._scopes[array] = scope(f"array {number}")
             size = array.size * array.type.itemsize

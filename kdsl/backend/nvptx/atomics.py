@@ -35,7 +35,8 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     if op.op in ("add", "sub") and op.type is BF16 and capability < _ADDS_BF16:
         return _by_exchange(builder, op, address, arguments[0])
     kind, scope = lowering.types[op.type.name], SCOPES[op.scope]
-    space = "global" if not isinstance(op.memory, nodes.Array) else "shared" if op.remote is None else "shared::cluster"
+    shared = "shared" if op.remote is None else "shared::cluster"
+    space = shared if isinstance(op.memory, nodes.Array | nodes.SharedView) else "global"
     given = [_as_operand(builder, op.type, kind, a) for a in arguments]
     if op.op == "sub":  # there is no instruction for it
         given = [_negated(builder, op.type, given[0])]
@@ -64,7 +65,7 @@ def _negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
 def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: Any) -> Any:
     """A sum of bf16, for which there is no instruction yet: tried until nobody came between."""
     b, place = builder, builder.ptrtoint(address, _I64)
-    space, scope = "shared" if isinstance(op.memory, nodes.Array) else "global", SCOPES[op.scope]
+    space, scope = "shared" if isinstance(op.memory, nodes.Array | nodes.SharedView) else "global", SCOPES[op.scope]
     if op.order == "seq_cst":
         _statement(b, f"fence.sc.{scope};")
     order = "acq_rel" if op.order == "seq_cst" else op.order

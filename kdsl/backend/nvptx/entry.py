@@ -65,6 +65,17 @@ class Entry:
         # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
         attribute(attributes, '"no-jump-tables"="true"')
 
+    def define(self, view: nodes.SharedView, start: Any, builder: ir.IRBuilder) -> None:
+        """Make a shared array whose extents the launch decides known like a parameter; `start` is where the dynamic shared memory begins."""
+        place = self._arguments["place", view, 0]
+        self._arguments["address", view, 0] = builder.gep(start, [place], source_etype=ir.IntType(8))
+        for dimension, extent in enumerate(view.extents):
+            if isinstance(extent, int):
+                self._arguments["length", view, dimension] = ir.IntType(64)(extent)
+            stride = view.fixed_stride(dimension)
+            if stride is not None:
+                self._arguments["stride", view, dimension] = ir.IntType(64)(stride)
+
     def address(self, view: nodes.View) -> Any:
         """The address of a view's first element; of a tensor map that of its descriptor, in the generic space."""
         return self._arguments["map" if isinstance(view, nodes.TensorMap) else "address", view, 0]

@@ -31,7 +31,7 @@ def check(kernel: nodes.Kernel, target: Target) -> None:
     if size > PARAMETER_BYTES:
         raise LimitError(kernel, f"takes {size} bytes of arguments; at most {PARAMETER_BYTES} can be passed")
     _check_arrays(
-        kernel, "shared", shared_layout(kernel.arrays).size, shared_limit(target.capability),
+        kernel, "shared", shared_layout(kernel.arrays, kernel.shared_views).size, shared_limit(target.capability),
         f"a block of {target.name} ({target.doc}) has at most {shared_limit(target.capability)}: use smaller arrays or narrower elements",
     )  # fmt: skip
     _check_arrays(

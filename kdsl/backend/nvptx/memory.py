@@ -46,8 +46,10 @@ class Memory:
         self._failures = failures
         self._cluster_size = kernel.attributes.cluster_size
         self._bases: dict[nodes.Array, Any] = {}
-        self._layout = shared_layout(kernel.arrays)
-        self._scopes = Scopes(builder.module, self._layout.offsets if self._layout.is_dynamic else ())
+        self._layout = shared_layout(kernel.arrays, kernel.shared_views)
+        self._scopes = Scopes(builder.module, [*self._layout.offsets, *kernel.shared_views] if self._layout.is_dynamic else ())
+        for view in kernel.shared_views:
+            entry.define(view, _dynamic_shared(prologue.module), prologue)
         self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
@@ -167,7 +169,9 @@ class Memory:
         if isinstance(memory, nodes.Array) and memory not in self._stored:
             return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
         loaded = b.load(self.address(memory, indices, rank), align=of.itemsize, typ=memory_type(of))
-        if isinstance(memory, nodes.View):
+        if isinstance(memory, nodes.SharedView):
+            self._scopes.mark(loaded, memory)
+        elif isinstance(memory, nodes.View):
             if self._entry.promises[memory].constant:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
         elif memory.space == "local":
@@ -187,7 +191,8 @@ class Memory:
             if memory.rank > 1:
                 places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(indices)]
                 place = functools.reduce(b.add, places)
-            return b.gep(self._entry.address(memory), [place], inbounds=True, source_etype=element)
+            start = self._entry.address(memory)
+            return b.gep(start if rank is None else remote_address(b, start, rank), [place], inbounds=True, source_etype=element)
         if memory.swizzle:
             indices = [*indices[:-1], self._swizzled(memory, indices)]
         linear = _linear(b, memory.shape, indices)

@@ -16,9 +16,9 @@ from kdsl.ir import nodes
 class Scopes:
     """The alias scopes of some arrays of one kernel."""
 
-    def __init__(self, module: ir.Module, arrays: Iterable[nodes.Array]) -> None:
+    def __init__(self, module: ir.Module, arrays: Iterable[nodes.Memory]) -> None:
         apart = list(arrays)
-        self._marks: dict[nodes.Array, tuple[Any, Any]] = {}
+        self._marks: dict[nodes.Memory, tuple[Any, Any]] = {}
         if len(apart) < 2:
             return
         # A name of its own, so that two kernels of a module do not share a domain
@@ -30,7 +30,7 @@ class Scopes:
 
     def mark(self, access: Any, memory: nodes.Memory) -> None:
         """Tell LLVM which array a load or store touches."""
-        if isinstance(memory, nodes.Array) and memory in self._marks:
+        if memory in self._marks:
             scope, others = self._marks[memory]
             access.set_metadata("alias.scope", scope)
             access.set_metadata("noalias", others)

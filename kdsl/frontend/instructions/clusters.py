@@ -9,7 +9,8 @@ from kdsl.frontend.clusters import require
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import index
 from kdsl.frontend.instructions.emit import emit
-from kdsl.frontend.values import ArrayRef, Nothing, RemoteRef, Value, describe, known_number
+from kdsl.frontend.values import ArrayRef, Nothing, RemoteRef, Value, ViewRef, describe, known_number
+from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
 
@@ -25,7 +26,9 @@ def remote(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Map
     """`remote(array, rank)`."""
     require(ctx, row.name, node)
     array = given["array"]
-    if not isinstance(array, ArrayRef) or array.array.space != "shared" or not isinstance(array.array.type, DType):
+    held = array.view if isinstance(array, ViewRef) else array.array if isinstance(array, ArrayRef) else None
+    is_shared = isinstance(held, nodes.SharedView) or (isinstance(held, nodes.Array) and held.space == "shared")
+    if not isinstance(array, ArrayRef | ViewRef) or held is None or not is_shared or not isinstance(held.type, DType):
         raise ctx.error(
             f"{row.name}() takes a shared array of numbers, not {describe(array)}", places["array"], "make it with shared_array()"
         )

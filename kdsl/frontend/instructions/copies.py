@@ -70,7 +70,7 @@ def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayR
 
 def _source(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ViewRef:
     """Where to copy from."""
-    if not isinstance(value, ViewRef):
+    if not isinstance(value, ViewRef) or isinstance(value.view, nodes.SharedView):
         raise ctx.error(
             f"{row.name}() copies from an array parameter, not from {describe(value)}", place, f"its form is {row.name}{row.signature}"
         )

@@ -162,7 +162,7 @@ def _shared_address(ctx: Context, row: Intrinsic, given: Given, places: Places, 
 
 def _global_address(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
     target = given["view"]
-    if not isinstance(target, ViewRef):
+    if not isinstance(target, ViewRef) or isinstance(target.view, nodes.SharedView):
         raise ctx.error(f"global_address() takes a view, not {describe(target)}", places["view"], "pass a Slice or SliceMut parameter")
     view = target.view
     if view.kind == "DisjointSlice":

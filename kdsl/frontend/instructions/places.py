@@ -46,7 +46,7 @@ def shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, w
 
 def view(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ViewRef:
     """The argument, which must be a view of one dimension of which any element may be touched."""
-    if not isinstance(value, ViewRef) or value.view.rank != 1 or isinstance(value.view, nodes.TensorMap):
+    if not isinstance(value, ViewRef) or value.view.rank != 1 or isinstance(value.view, nodes.TensorMap | nodes.SharedView):
         raise ctx.error(
             f"{row.name}() takes a view of one dimension here, not {describe(value)}", node, "pass a Slice or SliceMut parameter"
         )

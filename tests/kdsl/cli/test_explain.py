@@ -269,3 +269,40 @@ def test_a_terminal_gets_tables(module: Path, tmp_path: Path) -> None:
     assert b"\x1b[1m" in shown
     assert b"Bounds checks" in shown
     assert b"R520" in shown
+
+
+DYNAMIC = """
+from kdsl import Const, SliceMut, Slice, f32, f64, i32, kernel, shared_array, thread_idx
+
+@kernel(grid=1, block=128)
+def sized(y: SliceMut[f32], x: Slice[f32], n: i32, depth: Const[int] = 2) -> None:
+    fixed = shared_array(10, f64)
+    tile = shared_array((n, depth), f32)
+    other = shared_array(len(x) // 2, f64, align=128)
+    t = thread_idx.x
+    if t in other:
+        fixed[t % 10] = 1.0
+        tile[t % n, 0] = 1.0
+        other[t] = 1.0
+"""
+
+
+def test_shared_memory_that_a_launch_decides(tmp_path: Path) -> None:
+    module = tmp_path / "dynamic_kernels.py"
+    module.write_text(DYNAMIC)
+    place = f"{module}:sized"
+    shown = CliRunner().invoke(main, ["explain", place, "--arch", "sm_86"])
+    assert "80 bytes of shared arrays + dynamic (tile: f32[n, 2]; other: f64[len(x) // 2])" in shown.output
+    assert "80 + dynamic" in shown.output
+    assert "--set 'len(x)=1000'" in shown.output
+    arguments = ["explain", place, "--arch", "sm_86", "--json", "--set", "n=1001", "--set", "x.shape[0]=3001", "--set", "depth=3"]
+    found = json.loads(CliRunner().invoke(main, arguments).output)["kernels"][0]
+    # 80 bytes, 1001 times 12 from 80 on, and 1500 times 8 from the next multiple of 128 on
+    assert (found["shared"], found["dynamic_bytes"]) == (80, 12160 - 80 + 12_000)
+    assert found["gpus"][0]["assembled"]["shared"] == 12160 + 12_000
+    assert found["gpus"][0]["occupancy"]["blocks"] == 4
+    for wrong in ("n=x", "m=3", "n=-1"):
+        texts = ["--set", wrong] + (["--set", "len(x)=4"] if wrong == "n=-1" else [])
+        refused = CliRunner().invoke(main, ["explain", place, "--arch", "sm_86", *texts])
+        assert refused.exit_code == 2
+        assert "kdsl: error: " in refused.output

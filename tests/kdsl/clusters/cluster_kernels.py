@@ -51,6 +51,23 @@ def push(y: SliceMut[f32], x: Slice[f32]) -> None:
     y[block_index() * 64 + t] = tile[10_000 + t]
 
 
+@kernel(grid=2, block=32, cluster=2)
+def sized(y: SliceMut[f32], n: i64) -> None:
+    """Each block fills the other's array, whose extents the launch decides, with its rank; the sums."""
+    own = shared_array((2, n), f32)
+    sync_cluster()
+    other = remote(own, 1 - cluster_rank())
+    for i in range(thread_idx.x, other.shape[1], 32):
+        other[0, i] = f32(cluster_rank())
+        other[1, i] = 10.0
+    sync_cluster()
+    if thread_idx.x == 0:
+        total = f32(0.0)
+        for i in range(n):
+            total += own[0, i] + own[1, i]
+        y[cluster_rank()] = total
+
+
 @kernel(grid=8, block=64, cluster=8)
 def histogram(counts: SliceMut[i32], x: Slice[i32]) -> None:
     """How often each of 64 numbers occurs; every block of the one cluster keeps 8 of the counts."""

@@ -36,6 +36,14 @@ def test_writing(device: Any, clusters: int) -> None:
 
 
 @on_clusters
+@pytest.mark.parametrize("n", [0, 1, 33, 15_000])
+def test_arrays_that_the_launch_sizes(device: Any, n: int) -> None:
+    y = device.full(2, np.nan, f32)
+    kernels.sized(y, n)
+    np.testing.assert_array_equal(y.numpy(), [11 * n, 10 * n])
+
+
+@on_clusters
 @pytest.mark.parametrize("n", [0, 1, 10_000])
 def test_atomic_operations(device: Any, n: int) -> None:
     x = np.random.default_rng(n).integers(0, 64, n).astype(np.int32)

@@ -8,7 +8,16 @@ import pytest
 import kdsl
 from kdsl.testing.ptx import assemble, filecheck
 
-EVERY = [kernels.rotate, kernels.push, kernels.histogram, kernels.places, kernels.far, kernels.outside, kernels.through_a_function]
+EVERY = [
+    kernels.rotate,
+    kernels.push,
+    kernels.sized,
+    kernels.histogram,
+    kernels.places,
+    kernels.far,
+    kernels.outside,
+    kernels.through_a_function,
+]
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100a", "sm_110", "sm_120"])

@@ -2,16 +2,16 @@
 
 from refusal import refused
 
-from kdsl import Const, SliceMut, f32, function, i32, kernel, shared_array, unroll
+from kdsl import Const, SliceMut, f32, function, i32, kernel, local_array, unroll
 
 
 def test_shape() -> None:
     @kernel(grid=1)
     def wrong(y: SliceMut[f32], n: i32) -> None:
-        tile = shared_array(n, f32)
+        tile = local_array(n, f32)
         y[0] = tile[0]
 
-    refused(wrong, "shape", "i32", at="shared_array(n, f32)", hint="Const")
+    refused(wrong, "shape", "i32", at="local_array(n, f32)", hint="Const")
 
 
 def test_unroll() -> None:

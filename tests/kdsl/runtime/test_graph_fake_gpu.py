@@ -26,6 +26,7 @@ from kdsl import (
     shared_array,
     thread_index,
 )
+from kdsl.ir.abi import layout
 from kdsl.runtime.gpu import CudaDevice
 
 
@@ -124,6 +125,45 @@ def test_a_node_has_the_shared_memory_of_its_kernel(gpu: CudaDevice, fake_driver
     assert changed[2].sharedMemBytes == 64 * 1024
     large(y)
     assert fake_driver.called("cuLaunchKernel")[-1][7] == 64 * 1024
+
+
+@kernel(grid=1, block=128)
+def sized(y: DisjointSlice[f32], n: i64) -> None:
+    """Through as much shared memory as the launch says."""
+    fixed = shared_array(100, f32)
+    tile = shared_array((n, 2), f32, align=256)
+    i = thread_index()
+    if i in y:
+        fixed[i % 100] = y[i]
+        tile[i % n, 1] = fixed[i % 100]
+        y[i] = tile[i % n, 1]
+
+
+def test_the_launch_says_how_much_shared_memory(gpu: CudaDevice, fake_driver: Any) -> None:
+    slots = layout(sized.ir()).slots
+    assert [slot.name for slot in slots[-2:]] == ["tile.place", "tile.shape.0"]
+    got: list[tuple[int, int]] = []
+
+    def run(blocks: int, block: tuple[int, ...], parameters: Any) -> None:
+        pointers = (ctypes.c_void_p * len(slots)).from_address(parameters)
+        place, extent = (ctypes.c_int64.from_address(pointer or 0).value for pointer in pointers[-2:])
+        got.append((place, extent))
+
+    fake_driver.kernels["sized"] = run
+    y = full(gpu, 0)
+    sized(y, 7)
+    sized(y, 20_000)
+    assert [arguments[7] for arguments in fake_driver.called("cuLaunchKernel")] == [512 + 56, 512 + 160_000]
+    assert [arguments[2] for arguments in fake_driver.called("cuFuncSetAttribute")] == [232_448]
+    with kdsl.Graph(gpu) as graph:
+        node = sized(y, 0)
+    assert fake_driver.called("cuGraphAddKernelNode")[0][3].sharedMemBytes == 512
+    graph.update(node, n=3)
+    assert fake_driver.called("cuGraphExecKernelNodeSetParams")[0][2].sharedMemBytes == 512 + 24
+    graph.launch()
+    assert got == [(512, 7), (512, 20_000), (512, 3)]
+    with pytest.raises(LaunchError, match=r"a block has at most 232448 on cuda:0 \(Fake GPU\)"):
+        sized(y, 29_000)
 
 
 def test_an_update_exchanges_one_node(gpu: CudaDevice, fake_driver: Any) -> None:

@@ -115,3 +115,40 @@ def test_two_kernels_of_a_module_share_the_symbol(build: Any) -> None:
     ptx = compile_module([*kernels, two_arrays(build, 64, 64, name="three").kernel], "sm_90")
     assert ptx.count(".extern") == 1
     assemble(ptx, "sm_90")
+
+
+def test_arrays_that_the_launch_sizes_lie_behind_the_others(build: Any, check: Any) -> None:
+    """
+    CHECK: .extern .shared .align 1024 .b8 kdsl_dynamic_shared[];
+    CHECK-NOT: .shared .align
+    CHECK: .entry k(
+    CHECK: mov.b64 [[START:%rd[0-9]+]], kdsl_dynamic_shared;
+    CHECK: ld.param.b64 [[PLACE:%rd[0-9]+]], [k_param_8];
+    CHECK: add.s64 {{%rd[0-9]+}}, [[START]], [[PLACE]];
+    CHECK: st.shared.b32
+    CHECK: ld.shared.b32
+    """
+    b = build()
+    y, t = b.view("y"), b.thread()
+    fixed = b.array("fixed", F32, 256)
+    view = nodes.SharedView("tile", F32, "SliceMut", written=True, read=True, rank=2, extents=("len(y)", 4))
+    b.kernel.shared_views.append(view)
+    b.store(fixed, t, b.load(y, t))
+    b.store(view, t, b.constant(3), b.load(y, t))
+    b.barrier()
+    b.store(y, t, b.binary("add", b.load(view, t, b.constant(0)), b.load(fixed, t)))
+    ptx = b.ptx("sm_80")
+    check(ptx)
+    assert "mul" not in ptx.split(".entry")[1].split("tid")[0]
+    assert assemble(ptx, "sm_80").shared == 0
+
+
+def test_shared_arrays_that_the_launch_sizes_are_changed_atomically(build: Any) -> None:
+    b = build()
+    view = nodes.SharedView("tile", I64, "SliceMut", written=True, read=True, rank=1, extents=("n",))
+    b.kernel.shared_views.append(view)
+    b.scalar("n", I64)
+    one = b.constant(1)
+    b.add(nodes.Atomic, type=I64, name="atomic_add", op="add", memory=view, indices=(b.thread(),), arguments=(one,), scope="block",
+          order="relaxed", checked=False, site=0)  # fmt: skip
+    assert "atom.relaxed.cta.shared.add.u64" in b.ptx("sm_80")
