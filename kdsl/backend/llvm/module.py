@@ -30,6 +30,7 @@ ALLOWED: Final = re.compile(
     | nvvm\.read\.ptx\.sreg\.((tid|ctaid)\.[xyz]|cluster\.ctarank)                    # NVPTX from here on
     | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned
     | nvvm\.griddepcontrol\.(wait|launch\.dependents)
+    | nvvm\.setmaxnreg\.(inc|dec)\.sync\.aligned\.u32
     | nvvm\.barrier\.cta\.sync\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync

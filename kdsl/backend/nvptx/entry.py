@@ -13,6 +13,7 @@ from kdsl.backend.llvm.module import memory_type
 from kdsl.backend.nvptx.aliasing import Promise, promises
 from kdsl.ir import nodes
 from kdsl.ir.abi import MAP_ALIGNMENT, MAP_BYTES, Slot, SlotKind, layout
+from kdsl.lang.intrinsics import INTRINSICS, ToInstruction
 
 GLOBAL: Final = 1
 """LLVM's number of the global address space."""
@@ -21,6 +22,7 @@ SHARED: Final = 3
 LONGEST_VIEW: Final = 1 << 48
 """No array has more elements: device addresses have fewer bits than this says."""
 
+_SETS_REGISTERS: Final = frozenset(name for name, row in INTRINSICS.items() if row.lowering == ToInstruction("set_registers"))
 _POINTERS: Final = {"claim": 4, "record": 8, "barrier": 4}
 """Hidden parameters that are addresses, and their alignment."""
 
@@ -62,6 +64,8 @@ class Entry:
         attribute(attributes, '"nvvm.maxntid"="{},{},{}"'.format(*kernel.block_dim))
         if kernel.attributes.cluster:  # the hardware's grid is linear, and so are its clusters
             attribute(attributes, f'"nvvm.cluster_dim"="{kernel.attributes.cluster_size},1,1"')
+        if any(isinstance(op, nodes.Instruction) and op.name in _SETS_REGISTERS for op in nodes.walk(kernel.body)):
+            attribute(attributes, '"nvvm.minctasm"="1"')  # so that ptxas knows how many each thread has at the start
         # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
         attribute(attributes, '"no-jump-tables"="true"')
 

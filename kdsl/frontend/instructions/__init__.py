@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
-from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, warpgroups
+from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups
 from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.values import Value
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
@@ -20,6 +20,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **grid.HANDLERS,
     **inline.HANDLERS,
     **matrix.HANDLERS,
+    **registers.HANDLERS,
     **warpgroups.HANDLERS,
 }
 """By the handler's name in `ToInstruction`. The tables of the topics, joined."""

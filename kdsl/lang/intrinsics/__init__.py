@@ -32,4 +32,5 @@ from kdsl.lang.intrinsics.matrix import *
 from kdsl.lang.intrinsics.barriers import *
 from kdsl.lang.intrinsics.bulk import *
 from kdsl.lang.intrinsics.warpgroups import *
+from kdsl.lang.intrinsics.registers import *
 from kdsl.lang.intrinsics.inline import *
