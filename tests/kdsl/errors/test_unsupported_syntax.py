@@ -31,7 +31,6 @@ from kdsl import SliceMut, f32, kernel
         ("from math import pi", "`import`", "from math import pi"),
         ("y[0] = yield 1", "`yield`", "yield 1"),
         ("a, *b = (1, 2, 3)", "unpacking", "*b"),
-        ("y[0:2] = 1.0", "slice", "0:2"),
         ("y[0] = y @ y", "`@`", "y @ y"),
         ("y[0] = 1j", "complex", "1j"),
         ("z = ...", "`...`", "..."),

@@ -184,6 +184,27 @@ def test_a_ring_of_stages(device: Any, steps: int) -> None:
     np.testing.assert_array_equal(y.numpy(), expected)
 
 
+@kernel(grid=1, block=1)
+def counted(y: SliceMut[i32], x: Slice[i32]) -> None:
+    """One thread: what it has copied says how often a barrier comes, which on the CPU is decided for the whole block."""
+    s = shared_array(1, i32)
+    copy_async(s, 0, x, 0, 1)
+    wait_all_copies()
+    total = i32(0)
+    for _step in range(s[0]):
+        sync_threads()
+        total += 1
+    y[0] = total
+
+
+@DEVICES
+def test_control_may_depend_on_what_was_copied(device: Any) -> None:
+    y = device.array(np.full(1, -1, np.int32))
+    for count in (3, 5, 2):
+        counted(y, device.array(np.array([count], np.int32)))
+        assert y.numpy()[0] == count
+
+
 # ------------------------------------------------------------------------------------------------------------------------------ checks
 
 

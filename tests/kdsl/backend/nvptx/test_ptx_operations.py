@@ -20,6 +20,8 @@ NO_FLOAT = {"and", "or", "xor"}
 def fits(op: str, of: DType) -> bool:
     if op == "not":
         return of.is_bool
+    if op == "tf32":
+        return of is F32
     if op in FLOAT_ONLY:
         return of.is_float
     if op in INTEGER_ONLY:
