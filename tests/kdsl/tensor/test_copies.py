@@ -184,12 +184,33 @@ def test_a_ring_of_stages(device: Any, steps: int) -> None:
     np.testing.assert_array_equal(y.numpy(), expected)
 
 
+@kernel(grid=1, block=1)
+def counted(y: SliceMut[i32], x: Slice[i32]) -> None:
+    """One thread: what it has copied says how often a barrier comes, which on the CPU is decided for the whole block."""
+    s = shared_array(1, i32)
+    copy_async(s, 0, x, 0, 1)
+    wait_all_copies()
+    total = i32(0)
+    for _step in range(s[0]):
+        sync_threads()
+        total += 1
+    y[0] = total
+
+
+@DEVICES
+def test_control_may_depend_on_what_was_copied(device: Any) -> None:
+    y = device.array(np.full(1, -1, np.int32))
+    for count in (3, 5, 2):
+        counted(y, device.array(np.array([count], np.int32)))
+        assert y.numpy()[0] == count
+
+
 # ------------------------------------------------------------------------------------------------------------------------------ checks
 
 
 @kernel(grid=1, block=32)
 def shifted(y: SliceMut[f32], x: Slice[f32], by: i32, to: i32) -> None:
-    s = shared_array(128, f32)
+    s = shared_array(132, f32)
     t = thread_idx.x
     for i in unroll(4):
         s[4 * t + i] = -1.0
@@ -205,16 +226,16 @@ def shifted(y: SliceMut[f32], x: Slice[f32], by: i32, to: i32) -> None:
 @pytest.mark.parametrize(
     ("by", "to", "message", "index", "extent"),
     [
-        (8, 0, "copy outside array x", 131, 128),
-        (-4, 0, "copy outside array x", -4, 128),
-        (0, 12, "copy outside array s", 131, 128),
-        (0, -4, "copy outside array s", -4, 128),
+        (8, 0, "copy outside array x", 135, 132),
+        (-4, 0, "copy outside array x", -4, 132),
+        (0, 12, "copy outside array s", 135, 132),
+        (0, -4, "copy outside array s", -4, 132),
         (2, 0, "copy_async() of 16 bytes begins at a multiple of 4 elements of `x`", None, None),
         (0, 3, "copy_async() of 16 bytes begins at a multiple of 4 elements of `s`", None, None),
     ],
 )
 def test_what_fails_is_left_out_and_recorded(device: Any, by: int, to: int, message: str, index: int | None, extent: int | None) -> None:
-    x = numbers(128, F32, 5)
+    x = numbers(132, F32, 5)
     y = device.array(np.full(128, np.nan, np.float32))
     shifted(y, device.array(x), by, to)
     with pytest.raises(BoundsError) as caught:
@@ -229,7 +250,7 @@ def test_what_fails_is_left_out_and_recorded(device: Any, by: int, to: int, mess
     expected = np.full(128, -1, np.float32)
     for t in range(32):
         source, target = 4 * t + by, 4 * t + to
-        if 0 <= source <= 124 and 0 <= target <= 124 and source % 4 == 0 and target % 4 == 0:
+        if 0 <= source <= 128 and 0 <= target <= 124 and source % 4 == 0 and target % 4 == 0:
             expected[target : target + 4] = x[source : source + 4]
     np.testing.assert_array_equal(y.numpy(), expected)
 

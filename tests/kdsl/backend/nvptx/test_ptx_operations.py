@@ -21,7 +21,7 @@ def fits(op: str, of: DType) -> bool:
     if op == "not":
         return of.is_bool
     if op == "tf32":
-        return of.name == "f32"
+        return of is F32
     if op in FLOAT_ONLY:
         return of.is_float
     if op in INTEGER_ONLY:
