@@ -66,6 +66,7 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array)):
+        own = isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array) and op.memory.space != "parameter"
+        if own or isinstance(op, nodes.Exchange):
             return Level.LANE
         return super()._value_level(op)
