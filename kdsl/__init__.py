@@ -148,6 +148,7 @@ from kdsl.lang.intrinsics import (
     wgmma_fence,
     wgmma_wait,
 )
+from kdsl.lang.struct_type import FixedArray
 from kdsl.lang.structs import struct
 from kdsl.lang.types import DType, bf16, dtype, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from kdsl.lang.views import D2, D3, D4, Barriers, Const, DisjointSlice, Slice, SliceMut, TensorMap
@@ -205,6 +206,7 @@ __all__ = [
     "DeviceError",
     "DisjointSlice",
     "Event",
+    "FixedArray",
     "Graph",
     "GraphError",
     "Kernel",

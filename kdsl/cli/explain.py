@@ -32,7 +32,7 @@ from kdsl.ir.shared import shared_layout
 CPU: Final = "cpu"
 """The target that is this machine's processor."""
 
-_VERBS: Final = {"Load": "read", "Store": "write", "Atomic": "atomic"}
+_VERBS: Final = {"load": "read", "store": "write", "atomic": "atomic"}
 
 
 @dataclass(frozen=True)
@@ -189,15 +189,16 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 
 def _accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
-    places: dict[tuple[str, str, str, int, int], list[nodes.Load | nodes.Store | nodes.Atomic]] = {}
+    places: dict[tuple[str, str, str, int, int], list[nodes.Load | nodes.Store | nodes.Atomic | nodes.Check]] = {}
     for op in nodes.walk(kernel.body):
-        if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic):
+        if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic | nodes.Check):
             at = op.location
-            places.setdefault((_VERBS[type(op).__name__], op.memory.name, at.file, at.line, at.column), []).append(op)
+            verb = _VERBS[kernel.sites[op.site].kind]
+            places.setdefault((verb, op.memory.name, at.file, at.line, at.column), []).append(op)
     passed_on = {file: _passes_unchecked_on(file) for file in _files(kernel)}
     found = []
     for (verb, array, file, line, column), ops in places.items():
-        at, checked = ops[0].location, sum(op.checked for op in ops)
+        at, checked = ops[0].location, sum(isinstance(op, nodes.Check) or op.checked for op in ops)
         if checked:
             state = "remains"
         elif re.search(rf"\b{re.escape(array)}\s*\.\s*unchecked\b", _text(at)):

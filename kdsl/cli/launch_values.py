@@ -28,7 +28,7 @@ def launch_names(kernel: Kernel) -> list[str]:
             case ViewAnnotation(rank=rank):
                 found += [f"len({parameter.name})", *(f"{parameter.name}.shape[{dimension}]" for dimension in range(rank))]
             case StructType(fields=fields):
-                found += [f"{parameter.name}.{field.name}" for field in fields if field.type.is_integer]
+                found += [f"{parameter.name}.{field.name}" for field in fields if isinstance(field.type, DType) and field.type.is_integer]
             case DType() as of if of.is_integer:
                 found.append(parameter.name)
     return found

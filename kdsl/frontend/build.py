@@ -18,11 +18,12 @@ from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
-from kdsl.frontend.values import Literal, MapRef, Record, Value, ViewRef
+from kdsl.frontend.values import ArrayRef, Literal, MapRef, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
 from kdsl.ir import checked as checks
 from kdsl.ir import nodes
-from kdsl.lang.declaration import Declaration, Parameter, StructType
+from kdsl.lang.declaration import Declaration, Parameter
+from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 
@@ -86,6 +87,11 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
     if isinstance(of, ViewAnnotation):
         element = types[of.element] if isinstance(of.element, TypeVar) else of.element
         if of.kind == "TensorMap":
+            if isinstance(element, StructType):
+                hint = "copy the elements by hand, or keep their numbers in arrays of their own"
+                raise ctx.error(
+                    f"`{name}` is a TensorMap, which is of numbers, and {of.element} is the struct {element}", ctx.location, hint
+                )
             described = nodes.TensorMap(name, element, of.kind, rank=of.rank)
             ctx.parameters.append(described)
             return MapRef(described)
@@ -93,12 +99,33 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
         ctx.parameters.append(view)
         return ViewRef(view)
     if isinstance(of, StructType):
-        return Record(of.name, {field.name: _scalar(ctx, f"{name}.{field.name}", field.type) for field in of.fields}, of)
-    return _scalar(ctx, name, types[of] if isinstance(of, TypeVar) else of)
+        return _struct(ctx, nodes.StructParameter(name, of), of, name, 0)
+    scalar = types[of] if isinstance(of, TypeVar) else of
+    if isinstance(scalar, StructType):
+        raise ctx.error(
+            f"`{name}` is a number of type {parameter.type}, and {parameter.type} is the struct {scalar} here",
+            ctx.location, "annotate the parameter with the struct itself; a type variable of arrays can be a struct",
+        )  # fmt: skip
+    return _number(ctx, nodes.ScalarParameter(name, scalar))
 
 
-def _scalar(ctx: Context, name: str, of: DType) -> Value:
-    scalar = nodes.ScalarParameter(name, of)
+def _struct(ctx: Context, owner: nodes.StructParameter, of: StructType, name: str, offset: int) -> Record:
+    """A struct parameter, or a struct in one, which is flattened to its numbers and arrays."""
+    fields: dict[str, Value] = {}
+    for field in of.fields:
+        full, member = f"{name}.{field.name}", nodes.Member(owner, offset + field.offset)
+        if isinstance(field.type, StructType):
+            fields[field.name] = _struct(ctx, owner, field.type, full, member.offset)
+        elif isinstance(field.type, ArrayType):
+            array = nodes.Array(full, field.type.element, field.type.shape, "parameter", member=member)
+            ctx.parameters.append(array)
+            fields[field.name] = ArrayRef(array, member=True)
+        else:
+            fields[field.name] = _number(ctx, nodes.ScalarParameter(full, field.type, member))
+    return Record(of.name, fields, of)
+
+
+def _number(ctx: Context, scalar: nodes.ScalarParameter) -> Value:
     ctx.parameters.append(scalar)
     return ctx.parameter(scalar)
 

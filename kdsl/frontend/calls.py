@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing
+from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing, structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
 from kdsl.frontend.function import Function, Overloaded
-from kdsl.frontend.values import Builtin, Group, Literal, Nothing, Text, Value, describe, known_number
+from kdsl.frontend.values import ArrayRef, Builtin, Group, Literal, Nothing, Text, Value, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, DTYPES, F32, I64, U32, DType
 
 Evaluated = tuple[Value, ...]
@@ -41,6 +42,8 @@ def call(ctx: Context, node: ast.Call) -> Value:
     if isinstance(callee, Intrinsic):
         positional = _fill(ctx, callee, positional, keywords, node)
         return _INTRINSICS[type(callee.lowering)](ctx, callee, positional, node)
+    if isinstance(callee, StructType):
+        return structs.construct(ctx, callee, positional, keywords, node)
     if isinstance(callee, DType | Builtin):
         if keywords:
             raise ctx.error(f"{callee.name}() takes no arguments by name", node, "give them in order")
@@ -340,7 +343,8 @@ def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
     handler = row.lowering.handler  # type: ignore[union-attr]
     if handler in ("shared_array", "local_array"):
         ref = memory.new_array(ctx, handler.removesuffix("_array"), arguments, node)
-        memory.fill_registers(ctx, ref)
+        if isinstance(ref, ArrayRef):
+            (structs if isinstance(ref.array.type, StructType) else memory).fill_registers(ctx, ref)
         return ref
     if handler == "shared_barriers":
         return memory.new_barriers(ctx, arguments, node)

@@ -11,7 +11,7 @@ _PURE = (
 
 
 def clean(body: nodes.Block, variables: list[nodes.Variable]) -> list[nodes.Variable]:
-    """Remove unused pure operations, and assignments to variables that nobody reads; the variables that are left."""
+    """Remove unused pure operations, assignments to variables that nobody reads, and empty branches; the variables that are left."""
     while True:
         read = {op.variable for op in nodes.walk(body) if isinstance(op, nodes.Get)}
         used: set[nodes.ValueOp] = set()
@@ -30,9 +30,13 @@ def _clean(block: nodes.Block, used: set[nodes.ValueOp], read: set[nodes.Variabl
             continue
         if isinstance(op, nodes.Set) and op.variable not in read:
             continue
+        if isinstance(op, nodes.Load) and op.field is not None and not op.checked and op not in used:
+            continue  # a number of a struct that was read as a whole
         used.update(nodes.operands(op))
         for child in reversed(nodes.children(op)):
             changed |= _clean(child, used, read)
+        if isinstance(op, nodes.If) and not op.then.ops and not op.orelse.ops:
+            continue
         kept.append(op)
     kept.reverse()
     changed |= len(kept) != len(block.ops)

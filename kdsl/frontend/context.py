@@ -20,6 +20,7 @@ from kdsl.ir import nodes, ranges
 from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.limits import SHARED_BYTES
+from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import BOOL, I64, DType
 
 V = TypeVar("V", bound=nodes.ValueOp)
@@ -55,12 +56,16 @@ class Slot:
 
 @dataclass(eq=False)
 class GroupSlot:
-    """A name that holds a tuple and is assigned more than once."""
+    """A name that holds a tuple or a struct and is assigned more than once."""
 
     items: list[Slot | GroupSlot | FixedSlot]
-    """One per item."""
+    """One per item or field."""
     location: nodes.Location
     """The first assignment."""
+    of: StructType | ArrayType | None = None
+    """The struct, or the array in one; None for a tuple."""
+    name: str = ""
+    """Of a struct, for people."""
 
 
 @dataclass(eq=False)
@@ -189,7 +194,7 @@ class Context:
         self.checked = checked
         self.contract_fma = declaration.contract_fma
         self.block_dim = declaration.block_dim
-        self.parameters: list[nodes.ScalarParameter | nodes.View] = []
+        self.parameters: list[nodes.ScalarParameter | nodes.View | nodes.Array] = []
         self.arrays: list[nodes.Array] = []
         self.shared_views: list[nodes.SharedView] = []
         self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
@@ -313,10 +318,16 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "atomic", "copy", "assert", "mask"], name: str, memory: nodes.Memory | None) -> int:
-        """Number of a check at the present place; the trips of an unrolled loop share theirs."""
-        extents = memory.shape if isinstance(memory, nodes.Array) else None
-        rank = memory.rank if isinstance(memory, nodes.View) else 1
+    def new_site(
+        self,
+        kind: Literal["load", "store", "atomic", "copy", "assert", "mask"],
+        name: str,
+        memory: nodes.Memory | None,
+        within: tuple[int, ...] = (),
+    ) -> int:
+        """Number of a check at the present place; the trips of an unrolled loop share theirs. `within` are extents of arrays in the element."""
+        extents = (*memory.shape, *within) if isinstance(memory, nodes.Array) else None
+        rank = memory.rank + len(within) if isinstance(memory, nodes.View) else 1
         return self.sites.setdefault(nodes.Site(kind, name, self.location, extents, rank), len(self.sites))
 
     # --------------------------------------------------------------------------------------------------------- pure operations

@@ -22,6 +22,7 @@ from kdsl.frontend.values import (
 )  # fmt: skip
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import IndexTriple
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, I64, DType, can_convert_implicitly, convert_constant, promote, round_float
 
 
@@ -47,6 +48,8 @@ def _towards_number(ctx: Context, value: Value, node: ast.AST) -> str:
             return 'kernels compute with numbers; f32("inf"), f32("-inf") and f32("nan") are the only use of strings'
         case Nothing():
             return "nothing comes back from here; return a value"
+        case StructType():
+            return f"make one with {value}({', '.join(value.by_name)}), and use one of its fields"
         case DType():
             return f"call it to convert, as in {value}(x)"
         case _:

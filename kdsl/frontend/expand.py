@@ -6,8 +6,9 @@ import ast
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_origin
 
+from kdsl.frontend import structs
 from kdsl.frontend.annotations import evaluated_annotations
 from kdsl.frontend.captures import MISSING, is_number
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, Frame, GroupSlot, Slot
@@ -22,7 +23,6 @@ from kdsl.frontend.values import (
     LiteralChoice,
     MapRef,
     Nothing,
-    Record,
     Value,
     ViewRef,
     describe,
@@ -31,7 +31,7 @@ from kdsl.frontend.values import (
 )
 from kdsl.frontend.variables import assign, assign_slot, new_slot, read_slot
 from kdsl.ir import nodes
-from kdsl.lang.declaration import StructType
+from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import BOOL, F32, DType, dtype, promote
 from kdsl.lang.views import Barriers, ConstAnnotation, ViewAnnotation, view_text
 
@@ -216,15 +216,18 @@ def _argument(
         raise ctx.error(f"{what} are barriers, not {describe(value)}", node, "make them with shared_barriers(count)")
     if isinstance(annotation, ViewAnnotation):
         return _view_argument(ctx, value, annotation, types, what, node)
-    struct = getattr(annotation, "__kdsl_struct__", None)
-    if isinstance(struct, StructType):
-        if isinstance(value, Record) and value.struct is struct:
-            return value
-        raise ctx.error(f"{what} is a {struct.name}, not {describe(value)}", node, f"pass a parameter that is a {struct.name}")
+    struct = getattr(annotation, "__kdsl_struct__", annotation)
+    if isinstance(struct, StructType | ArrayType):
+        return structs.converted(ctx, struct, value, node, what)
+    items = _tuple_types(annotation)
+    if items is not None:
+        if not isinstance(value, Group) or len(value.items) != len(items):
+            raise ctx.error(f"{what} is a tuple of {len(items)}, not {describe(value)}", node, "pass a tuple of as many values")
+        return Group(tuple(_argument(ctx, source, name, item, of, types, node) for item, of in zip(value.items, items, strict=True)))
     raise ctx.error(
         f"the annotation of {what} has no meaning in a kernel: {annotation!r}",
         source.definition(),
-        "use a type such as f32, a view such as Slice[f32], a struct, a TypeVar, or none",
+        "use a type such as f32, a view such as Slice[f32], a struct, a tuple such as tuple[f32, i32], a TypeVar, or none",
     )
 
 
@@ -242,7 +245,13 @@ def _view_argument(
     ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType], what: str, node: ast.AST
 ) -> Value:
     element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
-    has = "SliceMut" if isinstance(value, ArrayRef) else value.view.kind if isinstance(value, ViewRef) else None
+    has = (
+        ("Slice" if value.member else "SliceMut")
+        if isinstance(value, ArrayRef)
+        else value.view.kind
+        if isinstance(value, ViewRef)
+        else None
+    )
     # a DisjointSlice goes where a SliceMut is asked for, because its own rule still holds there; more than a view offers cannot be asked
     fits = has is not None and _VIEWS.index(annotation.kind) <= _VIEWS.index(has)
     fits = fits and (value.view.rank if isinstance(value, ViewRef) else annotation.rank) == annotation.rank
@@ -260,10 +269,16 @@ def _result_type(annotation: Any, types: Mapping[TypeVar, DType]) -> Any:
         return types.get(annotation, MISSING)
     if annotation is bool:
         return BOOL
-    items = getattr(annotation, "__args__", None)
-    if getattr(annotation, "__origin__", None) is tuple and items is not None:
+    items = _tuple_types(annotation)
+    if items is not None:
         return tuple(_result_type(item, types) for item in items)
-    return annotation
+    return getattr(annotation, "__kdsl_struct__", annotation)
+
+
+def _tuple_types(annotation: Any) -> tuple[Any, ...] | None:
+    """The types of the items of `tuple[f32, i32]`, None for anything else, `tuple[f32, ...]` included."""
+    items = get_args(annotation)
+    return items if get_origin(annotation) is tuple and ... not in items else None
 
 
 def _expand(ctx: Context, frame: Frame, arguments: Mapping[str, Value], node: ast.AST) -> Value:
@@ -332,6 +347,8 @@ def _convert_result(ctx: Context, value: Value, annotation: Any, node: ast.AST) 
         if isinstance(value, Nothing):
             return value
         raise ctx.error(f"`{name}` is annotated `-> None` and returns {describe(value)}", node, "annotate what it returns")
+    if isinstance(annotation, StructType | ArrayType):
+        return structs.converted(ctx, annotation, value, node, f"the result of {name}")
     if isinstance(annotation, DType):
         return coerce(ctx, value, annotation, node, f"the result of {name}")
     if isinstance(annotation, tuple):
@@ -343,7 +360,7 @@ def _convert_result(ctx: Context, value: Value, annotation: Any, node: ast.AST) 
     raise ctx.error(
         f"the annotation of the result of `{name}` has no meaning in a kernel: {annotation!r}",
         ctx.frame.source.definition(),
-        "use a type such as f32, a TypeVar, tuple[f32, f32], or None",
+        "use a type such as f32, a struct, a TypeVar, tuple[f32, f32], or None",
     )
 
 

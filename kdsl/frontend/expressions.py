@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
 
-from kdsl.frontend import calls, memory, operators, slices
+from kdsl.frontend import calls, memory, operators, parts, slices, structs, tuples
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
@@ -26,6 +26,7 @@ from kdsl.frontend.values import (
     MapRef,
     Module,
     Nothing,
+    Place,
     Record,
     RemoteRef,
     Scalar,
@@ -36,7 +37,7 @@ from kdsl.frontend.values import (
     describe,
     from_python,
 )  # fmt: skip
-from kdsl.frontend.variables import assign_slot, foreign, new_slot, read, read_slot
+from kdsl.frontend.variables import are_alike, assign_slot, foreign, new_slot, read, read_slot
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import IndexTriple
 from kdsl.lang.types import BOOL, I64, DType
@@ -50,6 +51,13 @@ _PURE: Final = (
 
 def evaluate(ctx: Context, node: ast.expr) -> Value:
     """The value of an expression."""
+    with ctx.at(node):
+        value = _HANDLERS[type(node)](ctx, node)
+        return structs.read(ctx, value) if isinstance(value, Place) else value
+
+
+def locate(ctx: Context, node: ast.expr) -> Value:
+    """The value of an expression; an element of struct type, or a part of one, stays a place, of which only what is wanted is read."""
     with ctx.at(node):
         return _HANDLERS[type(node)](ctx, node)
 
@@ -200,7 +208,10 @@ def _comparison(
     ctx: Context, op: ast.cmpop, left: Value, right: Value, left_node: ast.expr, right_node: ast.expr, node: ast.expr
 ) -> Literal | nodes.ValueOp:
     if isinstance(op, ast.In | ast.NotIn):
-        inside = memory.contains(ctx, left, right, left_node, node)
+        if isinstance(right, Group):
+            inside: Literal | nodes.ValueOp = tuples.contains(ctx, left, right, left_node, right_node, node)
+        else:
+            inside = memory.contains(ctx, left, right, left_node, node)
         return operators.negate(ctx, inside) if isinstance(op, ast.NotIn) else operators.truth(ctx, inside, node)
     if isinstance(op, ast.Is | ast.IsNot):
         left, right = as_type(left), as_type(right)
@@ -240,8 +251,11 @@ def _are_literals(a: Value, b: Value) -> bool:
 def _choice(
     ctx: Context, test: nodes.ValueOp, blocks: tuple[nodes.Block, nodes.Block], then: Value, orelse: Value, node: ast.IfExp
 ) -> Value:
-    if isinstance(then, Group) and isinstance(orelse, Group) and len(then.items) == len(orelse.items):
-        return _choice_of_tuples(ctx, test, blocks, then, orelse, node)
+    if are_alike(then, orelse):
+        return _choice_of_parts(ctx, test, blocks, then, orelse, node)
+    if isinstance(then, Group | Record) and isinstance(orelse, Group | Record):
+        sides = f"{describe(then)} and {describe(orelse)}"
+        raise ctx.error(f"the sides of a conditional expression are {sides}", node, "both are of one kind, tuples of as many items")
     a, b = (scalar(ctx, side, place, "each side of a conditional expression") for side, place in ((then, node.body), (orelse, node.orelse)))
     common = join(ctx, "if else", a, b, node.body, node.orelse, node)
     with ctx.nested(blocks[0]):
@@ -266,8 +280,8 @@ def _choice(
     return result
 
 
-def _choice_of_tuples(
-    ctx: Context, test: nodes.ValueOp, blocks: tuple[nodes.Block, nodes.Block], then: Group, orelse: Group, node: ast.IfExp
+def _choice_of_parts(
+    ctx: Context, test: nodes.ValueOp, blocks: tuple[nodes.Block, nodes.Block], then: Value, orelse: Value, node: ast.IfExp
 ) -> Value:
     key = ctx.frame.fresh_key("choice")
     with ctx.nested(blocks[0]):
@@ -279,14 +293,15 @@ def _choice_of_tuples(
 
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:
-    base = evaluate(ctx, node.value)
+    base = locate(ctx, node.value)
     if slices.is_slice(node):
         return slices.load(ctx, base, node)
-    return memory.load(ctx, base, evaluate(ctx, node.slice), node)
+    subscript = evaluate(ctx, node.slice)
+    return parts.element(ctx, base, subscript, node) or memory.load(ctx, base, subscript, node)
 
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
-    base = evaluate(ctx, node.value)
+    base = locate(ctx, node.value)
     name = node.attr
     match base:
         case Module():
@@ -294,7 +309,11 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
         case Record():
             if name in base.fields:
                 return base.fields[name]
+            if base.struct is not None:
+                raise parts.no_field(ctx, base.struct, name, node, ctx.text(node.value))
             raise ctx.error(f"a {base.name} has no field `{name}`", node, f"its fields are {', '.join(base.fields)}")
+        case Place():
+            return parts.field(ctx, base, name, node)
         case ViewRef() | ArrayRef() | RemoteRef() | MapRef():
             return memory.attribute(ctx, base, name, node)
         case BarrierRef() if name == "unchecked":

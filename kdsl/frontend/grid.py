@@ -66,6 +66,8 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)):
+        own = isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)
+        parameter = isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array) and op.memory.space == "parameter"
+        if isinstance(op, nodes.Exchange) or (own and not parameter):
             return Level.LANE
         return super()._value_level(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from typing import Final
+from typing import Final, TypeAlias
 
 from kdsl.frontend import shared
 from kdsl.frontend.context import Context
@@ -15,6 +15,7 @@ from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
 from kdsl.lang import swizzle
 from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import I64, U64, DType
 from kdsl.lang.views import view_text
 
@@ -24,7 +25,7 @@ _GUARDS: Final = {"block_index": "if is_first_thread():", "row_index": "if is_fi
 _ALIGNMENTS: Final = tuple(1 << power for power in range(ALIGNMENT.bit_length() - 1, LARGEST_ALIGNMENT.bit_length()))
 """Bytes at a multiple of which a shared array can begin."""
 _LARGEST_IN_REGISTERS: Final = 256
-"""Elements of a local array that is kept in registers: no GPU has more per thread."""
+"""Numbers of a local array that is kept in registers: no GPU has more per thread."""
 
 
 def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Value:
@@ -52,15 +53,10 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
 
 def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
     """`base[subscript] = value`."""
+    if isinstance(base, ViewRef | ArrayRef | RemoteRef):
+        refuse_writing(ctx, base, node)
     if isinstance(base, ViewRef):
         view = base.view
-        if base.read_only and view.kind != "Slice":
-            raise _read_only(ctx, view.name, _mutable(view), node)
-        if view.kind == "Slice":
-            hint = f"declare it as {_mutable(view)}"
-            if view.rank == 1:
-                hint += f", or as DisjointSlice[{view.type}] if each thread writes its own element"
-            raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
         places = _view_indices(ctx, view, subscript, node)
         _access(ctx, base, places, node, writes=True)
         number = coerce(ctx, value, view.type, value_node, f"an element of `{view.name}`")
@@ -69,8 +65,6 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         with ctx.at(node):
             _stored(ctx, view, places, number, checked, view.name)
     elif isinstance(base, ArrayRef):
-        if base.read_only:
-            raise _read_only(ctx, base.array.name, f"SliceMut[{base.array.type}]", node)
         places = _array_indices(ctx, base, subscript, node)
         number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
         register = _register(ctx, base, places)
@@ -93,7 +87,28 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         raise ctx.error(what, node, "assign to elements of arrays only")
 
 
-def _read_only(ctx: Context, name: str, wanted: str, node: ast.Subscript) -> Exception:
+def refuse_writing(ctx: Context, base: ViewRef | ArrayRef | RemoteRef, node: ast.AST) -> None:
+    """An error at `node` if elements of the array are only read here."""
+    base = base.own if isinstance(base, RemoteRef) else base
+    if isinstance(base, ArrayRef):
+        if base.member:
+            raise ctx.error(
+                f"`{base.array.name}` is an array in a struct, which is only read", node, "copy it to a local_array to change it"
+            )
+        if base.read_only:
+            raise _read_only(ctx, base.array.name, f"SliceMut[{base.array.type}]", node)
+        return
+    view = base.view
+    if base.read_only and view.kind != "Slice":
+        raise _read_only(ctx, view.name, _mutable(view), node)
+    if view.kind == "Slice":
+        hint = f"declare it as {_mutable(view)}"
+        if view.rank == 1:
+            hint += f", or as DisjointSlice[{view.type}] if each thread writes its own element"
+        raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
+
+
+def _read_only(ctx: Context, name: str, wanted: str, node: ast.AST) -> Exception:
     return ctx.error(
         f"`{name}` came into {ctx.frame.source.name} as a Slice, which is only read", node, f"annotate the parameter as {wanted}"
     )
@@ -218,11 +233,8 @@ def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.
 
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The place of an element that threads change together, and whether it must be checked. Such an access goes through no witness."""
-    view = base.view
-    places = _view_indices(ctx, view, subscript, node)
-    ctx.accesses.setdefault(view, []).append((None, ctx.locate(node)))
-    view.read = view.written = True
-    return places, _view_checked(ctx, base, places)
+    places = _view_indices(ctx, base.view, subscript, node)
+    return places, touch_shared(ctx, base, places, node)
 
 
 def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
@@ -241,16 +253,17 @@ def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast
 
 def remote_place(ctx: Context, base: RemoteRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The same for an element of another block's shared array; the rank of the block is checked with the indices."""
+    places = element_indices(ctx, base, subscript, node)
+    return places, remote_checked(ctx, base, places)
+
+
+def remote_checked(ctx: Context, base: RemoteRef, places: tuple[nodes.ValueOp, ...]) -> bool:
+    """Whether the indices, or the rank of the block, have to be checked."""
     own = base.own
-    if isinstance(own, ViewRef):
-        places = _view_indices(ctx, own.view, subscript, node)
-        checked = _view_checked(ctx, own, places)
-    else:
-        places = _array_indices(ctx, own, subscript, node)
-        checked = _array_checked(ctx, own, places)
     if own.unchecked and not ctx.checked:
-        return places, False
-    return places, checked or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
+        return False
+    checked = _view_checked(ctx, own, places) if isinstance(own, ViewRef) else _array_checked(ctx, own, places)
+    return checked or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
 
 
 def settle_witnesses(ctx: Context) -> None:
@@ -258,6 +271,49 @@ def settle_witnesses(ctx: Context) -> None:
     for view, seen in ctx.accesses.items():
         kinds = {witness for witness, _ in seen}
         view.witness = kinds.pop() if len(kinds) == 1 else None
+
+
+# ------------------------------------------------------------------------------------------------------------------ elements with parts
+
+
+Base: TypeAlias = ViewRef | ArrayRef | RemoteRef
+"""What has elements that are structs."""
+
+
+def element_indices(ctx: Context, base: Base, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
+    """The indices of `base[subscript]`, whose parts are read or written later."""
+    own = base.own if isinstance(base, RemoteRef) else base
+    return _view_indices(ctx, own.view, subscript, node) if isinstance(own, ViewRef) else _array_indices(ctx, own, subscript, node)
+
+
+def touch_read(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], node: ast.Subscript | None) -> bool:
+    """Note that an element, which `node` names, is read; whether its indices must be checked."""
+    return _touch(ctx, base, places, node, writes=False)
+
+
+def touch_written(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], node: ast.Subscript | None) -> bool:
+    """The same for one that is written."""
+    return _touch(ctx, base, places, node, writes=True)
+
+
+def _touch(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], node: ast.Subscript | None, *, writes: bool) -> bool:
+    if not isinstance(base, ViewRef):
+        return remote_checked(ctx, base, places) if isinstance(base, RemoteRef) else _array_checked(ctx, base, places)
+    assert node is not None
+    _access(ctx, base, places, node, writes=writes)
+    base.view.read |= not writes
+    base.view.written |= writes
+    return _view_checked(ctx, base, places)
+
+
+def touch_shared(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], node: ast.Subscript | None) -> bool:
+    """The same for an element that threads change together, through no witness."""
+    if not isinstance(base, ViewRef):
+        return _touch(ctx, base, places, node, writes=True)
+    assert node is not None
+    ctx.accesses.setdefault(base.view, []).append((None, ctx.locate(node)))
+    base.view.read = base.view.written = True
+    return _view_checked(ctx, base, places)
 
 
 # ------------------------------------------------------------------------------------------------------------ shared and local arrays
@@ -289,8 +345,14 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
         _swizzle(ctx, array, arguments[3], node)
         _place(ctx, array, node)
         return ArrayRef(array)
+    return local_array(ctx, array, node)
+
+
+def local_array(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location) -> ArrayRef:
+    """A local array, in registers if it can be."""
     key = ctx.frame.fresh_key("array")
-    if array.size > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
+    numbers = array.size * (array.type.count if isinstance(array.type, StructType) else 1)
+    if numbers > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
         _place(ctx, array, node)
         return ArrayRef(array, key=key)
     return ArrayRef(array, registers={}, key=key)
@@ -305,7 +367,7 @@ def new_barriers(ctx: Context, arguments: tuple[Value, ...], node: ast.Call) -> 
     return BarrierRef(array)
 
 
-def _place(ctx: Context, array: nodes.Array, node: ast.Call) -> None:
+def _place(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location) -> None:
     """Give an array memory, if there is so much."""
     ctx.arrays.append(array)
     if array.space == "shared":
@@ -372,19 +434,21 @@ def _array_name(ctx: Context, node: ast.Call) -> str | None:
 
 
 def _array_indices(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
-    array = base.array
+    return fixed_indices(ctx, base.array.name, base.array.shape, subscript, node)
+
+
+def fixed_indices(ctx: Context, name: str, shape: tuple[int, ...], subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
+    """The indices of an element of an array of fixed shape."""
     items = subscript.items if isinstance(subscript, Group) else (subscript,)
-    if len(items) != len(array.shape):
-        raise ctx.error(f"`{array.name}` has {len(array.shape)} dimensions, not {len(items)}", node.slice, f"its shape is {array.shape}")
+    if len(items) != len(shape):
+        raise ctx.error(f"`{name}` has {len(shape)} dimensions, not {len(items)}", node.slice, f"its shape is {shape}")
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == len(items) else [node.slice] * len(items)
     places = []
-    for item, part, extent in zip(items, parts, array.shape, strict=True):
+    for item, part, extent in zip(items, parts, shape, strict=True):
         position = known_number(item)
         if position is not None and not 0 <= position < extent:
-            raise ctx.error(
-                f"index {position} is outside `{array.name}`, whose extent there is {extent}", part, f"indices are 0 to {extent - 1}"
-            )
-        places.append(index(ctx, item, part, f"an index of `{array.name}`"))
+            raise ctx.error(f"index {position} is outside `{name}`, whose extent there is {extent}", part, f"indices are 0 to {extent - 1}")
+        places.append(index(ctx, item, part, f"an index of `{name}`"))
     return tuple(places)
 
 
@@ -398,13 +462,18 @@ def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -
     """The variable that holds an element, if the array lives in registers and the place is known."""
     if base.registers is None:
         return None
+    position = known_position(ctx, base, places)
+    return None if position is None else base.registers[position]
+
+
+def known_position(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> tuple[int, ...] | None:
+    """The indices of a local array in registers as numbers, None if one is known only at run time: then the next pass puts the array in memory."""
     if not all(isinstance(place, nodes.Constant) for place in places):
         ctx.decisions.needs_memory(base.key)
         if base.array not in ctx.arrays:
             ctx.arrays.append(base.array)
         return None
-    position = tuple(int(place.value) for place in places if isinstance(place, nodes.Constant))
-    return base.registers[position]
+    return tuple(int(place.value) for place in places if isinstance(place, nodes.Constant))
 
 
 def fill_registers(ctx: Context, ref: ArrayRef | ViewRef) -> None:
@@ -462,7 +531,10 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name
             else Group(tuple(Literal(extent) for extent in value.array.shape))
         )
     more = ", .nbytes" if isinstance(value, ArrayRef) else ""
-    raise ctx.error(f"an array has no `{name}`", node, f"it has .dtype, .shape{more} and .unchecked")
+    hint = f"it has .dtype, .shape{more} and .unchecked"
+    if isinstance(of, StructType) and name in of.by_name:
+        hint = f"its elements have: write {ctx.text(node.value)}[i].{name}"
+    raise ctx.error(f"an array has no `{name}`", node, hint)
 
 
 def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:

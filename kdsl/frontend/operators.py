@@ -11,7 +11,7 @@ from typing import Any, Final
 from kdsl.frontend import expand
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
-from kdsl.frontend.values import LARGEST_LITERAL, Literal, LiteralChoice, Scalar, Value, as_type, describe, known_number
+from kdsl.frontend.values import LARGEST_LITERAL, Group, Literal, LiteralChoice, Record, Scalar, Value, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, F32, U8, DType, promote
 
@@ -244,8 +244,17 @@ def absolute(ctx: Context, value: Value, value_node: ast.AST, node: ast.AST) -> 
 
 
 def compare(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Literal | nodes.ValueOp:
-    """`a symbol b` for the six comparisons of numbers; types can be compared for equality."""
+    """`a symbol b` for the six comparisons of numbers and of tuples; types can be compared for equality."""
     a, b = as_type(a), as_type(b)
+    if isinstance(a, Group) or isinstance(b, Group):
+        from kdsl.frontend import tuples  # tuples are compared item by item
+
+        return tuples.compare(ctx, symbol, a, b, a_node, b_node, node)
+    for value, place in ((a, a_node), (b, b_node)):
+        if isinstance(value, Record) and value.struct is not None:
+            first = min(value.struct.numbers, key=lambda number: len(number.shape))
+            hint = f"compare fields, such as {ctx.text(place)}.{first.path}"
+            raise ctx.error(f"`{symbol}` of {describe(value)}: structs are not compared", node, hint)
     if isinstance(a, DType) and isinstance(b, DType) and symbol in ("==", "!="):
         return Literal((a is b) == (symbol == "=="))
     if isinstance(a, DType) or isinstance(b, DType):

@@ -1,13 +1,14 @@
-"""Slices of local arrays: `a[i, :]` and `a[0:4]` are tuples of elements along the last dimension, read and assigned as such."""
+"""Slices of local arrays and of arrays in structs: `a[i, :]` and `a[0:4]` are tuples of elements along the last dimension, read and assigned as such."""
 
 from __future__ import annotations
 
 import ast
 
-from kdsl.frontend import memory
+from kdsl.frontend import structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import items_of
-from kdsl.frontend.values import ArrayRef, Group, Literal, Value, describe, known_number
+from kdsl.frontend.values import ArrayRef, Group, Literal, Place, Value, describe, known_number
+from kdsl.lang.struct_type import ArrayType
 
 
 def is_slice(node: ast.Subscript) -> bool:
@@ -17,14 +18,14 @@ def is_slice(node: ast.Subscript) -> bool:
 
 def load(ctx: Context, base: Value, node: ast.Subscript) -> Group:
     """The elements."""
-    return Group(tuple(memory.load(ctx, base, place, node) for place in _places(ctx, base, node)))
+    return Group(tuple(structs.load(ctx, base, place, node) for place in _places(ctx, base, node)))
 
 
 def store(ctx: Context, base: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
     """Assign to the elements, one by one."""
     places = _places(ctx, base, node)
     for place, item in zip(places, items_of(ctx, value, len(places), value_node), strict=True):
-        memory.store(ctx, base, place, item, node, value_node)
+        structs.store(ctx, base, place, item, node, value_node)
 
 
 def _parts(node: ast.Subscript) -> list[ast.expr]:
@@ -37,14 +38,15 @@ def _places(ctx: Context, base: Value, node: ast.Subscript) -> list[Group]:
 
     *before, last = _parts(node)
     wrong = next((part for part in before if isinstance(part, ast.Slice)), None)
-    if not isinstance(base, ArrayRef) or base.array.space != "local":
+    sliced = _fixed(base)
+    if sliced is None:
         part = wrong or last
         raise ctx.error(
-            f"a slice of {describe(base)}: only a local array has them",
+            f"a slice of {describe(base)}: only local arrays and arrays in structs have them",
             part,
             "index single elements; pass a slice of the array to the launch instead",
         )
-    shape, name = base.array.shape, base.array.name
+    shape, name = sliced
     if wrong is not None:
         raise ctx.error(f"a slice along another dimension of `{name}` than the last", wrong, "write the elements one by one")
     if len(before) + 1 != len(shape):
@@ -58,6 +60,15 @@ def _places(ctx: Context, base: Value, node: ast.Subscript) -> list[Group]:
     )
     indices = tuple(evaluate(ctx, part) for part in before)
     return [Group((*indices, Literal(position))) for position in range(start, stop)]
+
+
+def _fixed(base: Value) -> tuple[tuple[int, ...], str] | None:
+    """Shape and name of an array that has slices."""
+    if isinstance(base, ArrayRef) and base.array.space != "shared":
+        return base.array.shape, base.array.name
+    if isinstance(base, Place) and isinstance(base.type, ArrayType):
+        return base.type.shape, base.label
+    return None
 
 
 def _bound(ctx: Context, value: Value, name: str, extent: int, node: ast.AST) -> int:

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import expand, loops, memory, operators, slices
+from kdsl.frontend import expand, loops, memory, operators, parts, slices, structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import items_of, scalar
-from kdsl.frontend.expressions import condition, evaluate, sum_of
+from kdsl.frontend.expressions import condition, evaluate, locate, sum_of
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.proofs import assume
-from kdsl.frontend.values import Literal, Nothing, Text, Value, as_type
-from kdsl.frontend.variables import assign, declare, read
+from kdsl.frontend.values import Literal, Nothing, Place, Text, Value, as_type
+from kdsl.frontend.variables import Declared, assign, declare, read
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
@@ -109,13 +109,13 @@ def _assign_target(ctx: Context, target: ast.expr, value: Value, value_node: ast
         for part, item, place in zip(target.elts, items, places, strict=True):
             _assign_target(ctx, part, item, place)
     elif isinstance(target, ast.Subscript):
-        base = evaluate(ctx, target.value)
+        base = locate(ctx, target.value)
         if slices.is_slice(target):
             slices.store(ctx, base, value, target, value_node)
         else:
-            memory.store(ctx, base, evaluate(ctx, target.slice), value, target, value_node)
+            structs.store(ctx, base, evaluate(ctx, target.slice), value, target, value_node)
     elif isinstance(target, ast.Attribute):
-        raise ctx.error("a field cannot be assigned", target, "structs are read only; use a name of its own")
+        structs.write(ctx, parts.target(ctx, locate(ctx, target.value), target), value, target, value_node)
     else:
         raise ctx.error("this cannot be assigned to", target, "assign to a name, an element, or a tuple of those")
 
@@ -130,12 +130,22 @@ def _augmented(ctx: Context, node: ast.AugAssign) -> None:
     elif isinstance(target, ast.Subscript) and slices.is_slice(target):
         raise ctx.error("a slice cannot be changed in place", target, "assign a tuple to it")
     elif isinstance(target, ast.Subscript):
-        base, subscript = evaluate(ctx, target.value), evaluate(ctx, target.slice)
+        base, subscript = locate(ctx, target.value), evaluate(ctx, target.slice)
+        place = parts.element(ctx, base, subscript, target)
+        if place is not None:
+            _augment_place(ctx, symbol, place, target, node)
+            return
         with ctx.at(target):
             old = memory.load(ctx, base, subscript, target)
         memory.store(ctx, base, subscript, _combine(ctx, symbol, old, target, node), target, node)
-    else:
-        raise ctx.error("a field cannot be assigned", target, "structs are read only; use a name of its own")
+    elif isinstance(target, ast.Attribute):
+        _augment_place(ctx, symbol, parts.target(ctx, locate(ctx, target.value), target), target, node)
+
+
+def _augment_place(ctx: Context, symbol: str, place: Place, target: ast.expr, node: ast.AugAssign) -> None:
+    with ctx.at(target):
+        old = structs.read(ctx, place)
+    structs.write(ctx, place, _combine(ctx, symbol, old, target, node), target, node)
 
 
 def _combine(ctx: Context, symbol: str, old: Value, target: ast.expr, node: ast.AugAssign) -> Value:
@@ -145,17 +155,24 @@ def _combine(ctx: Context, symbol: str, old: Value, target: ast.expr, node: ast.
 
 
 def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
-    of = as_type(evaluate(ctx, node.annotation)) if isinstance(node.annotation, ast.Name | ast.Attribute) else None
     if not isinstance(node.target, ast.Name):
         raise ctx.error("only a name can be annotated", node.target, "write the assignment without a type")
-    if not isinstance(of, DType):
-        raise ctx.error(
-            f"`{ctx.text(node.annotation)}` is no element type", node.annotation, "annotate with a type such as f32 or i64, or not at all"
-        )
     name = node.target.id
-    declare(ctx, name, of, node.target)
+    declare(ctx, name, _annotation(ctx, node.annotation), node.target)
     if node.value is not None:
         assign(ctx, name, evaluate(ctx, node.value), node.target, node.value)
+
+
+def _annotation(ctx: Context, node: ast.expr) -> Declared:
+    """A type that is written beside a local name."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "tuple":
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return tuple(_annotation(ctx, item) for item in items)
+    of = as_type(evaluate(ctx, node)) if isinstance(node, ast.Name | ast.Attribute) else None
+    if not isinstance(of, DType):
+        hint = "annotate with a type such as f32 or i64, a struct, a tuple such as tuple[f32, i64], or not at all"
+        raise ctx.error(f"`{ctx.text(node)}` is no element type", node, hint)
+    return of
 
 
 def _expression(ctx: Context, node: ast.Expr) -> None:

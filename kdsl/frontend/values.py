@@ -5,6 +5,7 @@ Numbers of the IR are its `ValueOp`s; element types, `Function`, `Overloaded`, `
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -15,8 +16,8 @@ import numpy as np
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.ir import nodes
-from kdsl.lang.declaration import StructType
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
+from kdsl.lang.struct_type import FieldType, StructType
 from kdsl.lang.types import BOOL, F32, I64, DType
 
 LARGEST_LITERAL: Final = 512
@@ -63,12 +64,14 @@ class ArrayRef:
     """The array."""
     unchecked: bool = False
     """Whether it was written `.unchecked`."""
-    registers: dict[tuple[int, ...], nodes.Variable] | None = None
-    """The variables that hold its elements, if all its indices are known to the compiler."""
+    registers: dict[tuple[object, ...], nodes.Variable] | None = None
+    """The variables that hold its elements, if all its indices are known to the compiler: by their indices, and of structs the path to the number."""
     key: tuple[object, ...] = ()
     """Its key among the decisions of the compilation."""
     read_only: bool = False
     """Whether a function got it as a Slice."""
+    member: bool = False
+    """Whether it is an array in a struct, which is only read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,57 @@ class MapRef:
 
 
 @dataclass(frozen=True, eq=False)
+class Place:
+    """An element of struct type, or a part of one, that is neither read nor written yet: `steps[i]`, `steps[i].weights`. It stands only within an expression or
+    on the left of an assignment; what a name stands for is a value."""
+
+    base: ViewRef | ArrayRef | RemoteRef
+    """The array."""
+    indices: tuple[nodes.ValueOp, ...]
+    """Those of the element, then those of arrays within it."""
+    node: ast.Subscript | None
+    """Where the element is named, None in an array of the thread's own."""
+    type: FieldType
+    """What lies there."""
+    path: str = ""
+    """Names of the fields on the way, joined by dots."""
+    offset: int = 0
+    """Bytes from the start of the element, with the indices within it 0."""
+    shape: tuple[int, ...] = ()
+    """Extents of the arrays within it that are indexed."""
+    strides: tuple[int, ...] = ()
+    """For each of them, bytes from one index to the next."""
+
+    @property
+    def memory(self) -> nodes.Memory:
+        """The array in the IR."""
+        own = self.base.own if isinstance(self.base, RemoteRef) else self.base
+        return own.view if isinstance(own, ViewRef) else own.array
+
+    @property
+    def remote(self) -> nodes.ValueOp | None:
+        """Which block of the cluster has it, None for this one."""
+        return self.base.rank if isinstance(self.base, RemoteRef) else None
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the array was written `.unchecked`."""
+        return (self.base.own if isinstance(self.base, RemoteRef) else self.base).unchecked
+
+    @property
+    def label(self) -> str:
+        """Its array and the way into an element, for people."""
+        return f"{self.memory.name}[].{self.path}" if self.path else f"{self.memory.name}[]"
+
+    @property
+    def name(self) -> str:
+        """What its indices are those of, in records of failed checks."""
+        return self.label if self.shape else self.memory.name
+
+
+@dataclass(frozen=True, eq=False)
 class Record:
-    """A struct parameter, or the tile of `tile_index()`."""
+    """A struct, or the tile of `tile_index()`. An array in a struct is an `ArrayRef` that is only read."""
 
     name: str
     """What it is."""
@@ -167,8 +219,8 @@ class Foreign:
 
 Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
 Value: TypeAlias = (
-    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Record | Group | Text | Nothing | Module
-    | Builtin | Foreign
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Place | Record | Group | Text | Nothing
+    | Module | Builtin | Foreign
     | DType | Function | Overloaded | Intrinsic | IndexTriple
 )  # fmt: skip
 
@@ -192,6 +244,8 @@ def from_python(name: str, value: Any) -> Value:
         return Nothing()
     if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple):
         return value
+    if isinstance(value, type) and isinstance(struct := getattr(value, "__kdsl_struct__", None), StructType):
+        return struct
     if isinstance(value, ModuleType):
         return Module(value, name)
     if isinstance(value, tuple):
@@ -236,6 +290,8 @@ def describe(value: Value) -> str:
             return str(value.type)
         case ViewRef():
             return value.view.annotation
+        case ArrayRef(member=True):
+            return f"an array of {value.array.type} in a struct"
         case ArrayRef():
             return f"a {value.array.space} array of {value.array.type}"
         case RemoteRef():
@@ -244,8 +300,10 @@ def describe(value: Value) -> str:
             return f"{value.array.size} barriers"
         case MapRef():
             return value.map.annotation
+        case Place():
+            return f"a part of `{value.memory.name}` ({value.type})"
         case Record():
-            return f"a {value.name}"
+            return f"a {value.name}" if value.struct is None else value.struct.with_article
         case Group():
             return f"a tuple of {len(value.items)}"
         case Text():

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+from typing import TypeAlias
 
 import numpy as np
 
+from kdsl.frontend import structs
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
 from kdsl.frontend.decisions import Key, NameType
-from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Value, describe, from_python
+from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Record, Value, describe, from_python
 from kdsl.ir import nodes
+from kdsl.lang.struct_type import ArrayType, FieldType, StructType
 from kdsl.lang.types import BOOL, DTYPES, F32, DType, promote
+
+Declared: TypeAlias = "DType | tuple[Declared, ...]"
+"""What a local name can be declared to be: a number, a struct, or a tuple."""
 
 
 def read(ctx: Context, node: ast.Name) -> Value:
@@ -71,7 +77,7 @@ def foreign(ctx: Context, value: Foreign, node: ast.expr) -> Exception:
             return ctx.error(f"`{name}` is a plain Python function", node, f"mark `{short}` with @function, so that kernels can call it")
         return ctx.error(f"`{name}` ({kind}) is not part of the language", node, "a kernel calls @functions and what kdsl provides")
     if isinstance(what, type):
-        hint = "structs are made on the host and passed as arguments"
+        hint = "mark it with @struct; make its values in the kernel, or pass them as arguments"
         if issubclass(what, np.generic):
             element = next((of.name for of in DTYPES.values() if of.numpy.type is what), None)
             hint = f"write kdsl.{element}" if element else "the element types are those of kdsl, such as kdsl.f32"
@@ -88,7 +94,8 @@ def read_slot(ctx: Context, slot: AnySlot) -> Value:
     if isinstance(slot, FixedSlot):
         return slot.value
     if isinstance(slot, GroupSlot):
-        return Group(tuple(read_slot(ctx, item) for item in slot.items))
+        items = tuple(read_slot(ctx, item) for item in slot.items)
+        return Group(items) if slot.of is None else structs.whole(ctx, slot.of, items, slot.name)
     value = ctx.get(slot.variable)
     if slot.weak:
         ctx.weak.add(value)
@@ -121,14 +128,35 @@ def assign(ctx: Context, name: str, value: Value, node: ast.AST, value_node: ast
         frame.assigned.add(name)
 
 
-def declare(ctx: Context, name: str, type: DType, node: ast.AST) -> None:
-    """`name: type`: the name has this type, whatever is assigned to it."""
+def declare(ctx: Context, name: str, of: Declared, node: ast.AST) -> None:
+    """`name: of`: the name has this type, whatever is assigned to it."""
     frame = ctx.frame
     slot = frame.slots.get(name)
     if slot is None:
-        frame.slots[name] = Slot(ctx.new_variable(name, type), (*frame.key, name), False, False, ctx.locate(node), declared=True)
-    elif not isinstance(slot, Slot) or slot.variable.type is not type:
+        frame.slots[name] = _declared_slot(ctx, name, of, (*frame.key, name), ctx.locate(node))
+    elif not _has_type(slot, of):
         raise ctx.error(f"`{name}` is declared twice, with two types", node, "give it one type", [("the other is here", slot.location)])
+
+
+def _declared_slot(ctx: Context, name: str, of: Declared | ArrayType, key: Key, location: nodes.Location) -> AnySlot:
+    if isinstance(of, tuple):
+        items = [_declared_slot(ctx, f"{name}.{i}", item, (*key, i), location) for i, item in enumerate(of)]
+        return GroupSlot(items, location)
+    if isinstance(of, StructType):
+        items = [_declared_slot(ctx, f"{name}.{f.name}", f.type, (*key, f".{f.name}"), location) for f in of.fields]
+        return GroupSlot(items, location, of, name)
+    if isinstance(of, ArrayType):
+        items = [_declared_slot(ctx, f"{name}[{i}]", of.element, (*key, f"[{i}]"), location) for i in range(of.size)]
+        return GroupSlot(items, location, of, name)
+    return Slot(ctx.new_variable(name, of), key, False, False, location, declared=True)
+
+
+def _has_type(slot: AnySlot, of: Declared) -> bool:
+    if isinstance(slot, GroupSlot):
+        if isinstance(of, tuple):
+            return slot.of is None and len(of) == len(slot.items) and all(map(_has_type, slot.items, of))
+        return slot.of is of
+    return isinstance(slot, Slot) and slot.variable.type is of
 
 
 def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, value_node: ast.AST) -> AnySlot:
@@ -137,6 +165,8 @@ def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, val
     if isinstance(value, Group):
         items = [new_slot(ctx, f"{name}.{i}", item, (*key, i), node, value_node) for i, item in enumerate(value.items)]
         return GroupSlot(items, place)
+    if isinstance(value, Record) and value.struct is not None:
+        return _struct_slot(ctx, name, value.struct, value, key, node, value_node)
     if not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
         return FixedSlot(value, place)
     loose = is_loose(ctx, value)
@@ -148,9 +178,32 @@ def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, val
     return slot
 
 
+def _struct_slot(ctx: Context, name: str, of: FieldType, value: Value, key: Key, node: ast.AST, value_node: ast.AST) -> AnySlot:
+    """The slot for a struct, or for a part of one: a variable per number."""
+    if not isinstance(of, StructType | ArrayType):
+        return new_slot(ctx, name, value, key, node, value_node)
+    items = [
+        _struct_slot(ctx, name + suffix, part_type, part, (*key, suffix), node, value_node)
+        for suffix, part_type, part in structs.split(ctx, of, value)
+    ]
+    return GroupSlot(items, ctx.locate(node), of, name)
+
+
+def are_alike(a: Value, b: Value) -> bool:
+    """Whether both are tuples of as many items, or the same struct: what one name can stand for, one after the other."""
+    if isinstance(a, Group):
+        return isinstance(b, Group) and len(a.items) == len(b.items)
+    return isinstance(a, Record) and isinstance(b, Record) and a.struct is not None and a.struct is b.struct
+
+
 def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.AST, value_node: ast.AST) -> None:
     """Assign to a name that has a slot."""
-    if isinstance(slot, GroupSlot):
+    if isinstance(slot, GroupSlot) and slot.of is not None:
+        if isinstance(slot.of, StructType) and not (isinstance(value, Record) and value.struct is slot.of):
+            raise _two_kinds(ctx, name, slot.location, slot.of.with_article, describe(value), node)
+        for item, (suffix, _, part) in zip(slot.items, structs.split(ctx, slot.of, value), strict=True):
+            assign_slot(ctx, name + suffix, item, part, node, value_node)
+    elif isinstance(slot, GroupSlot):
         if not isinstance(value, Group) or len(value.items) != len(slot.items):
             raise _two_kinds(ctx, name, slot.location, f"a tuple of {len(slot.items)}", describe(value), node)
         for position, (item, part) in enumerate(zip(slot.items, value.items, strict=True)):

@@ -2,21 +2,22 @@
 
 Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view of rank 1 is its
 address and its length, one of a higher rank its address, its extents and its
-strides in elements), followed by the hidden ones. On the GPU each slot is one kernel parameter; on the CPU the entry point gets the address of the buffer.
+strides in elements; a struct has C layout), followed by the hidden ones. On the GPU each slot is one kernel parameter, but all of a struct are one, by
+value; on the CPU the entry point gets the address of the buffer.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from kdsl.ir.nodes import Kernel, ScalarParameter, SharedView, TensorMap, View
+from kdsl.ir.nodes import Array, Kernel, Member, ScalarParameter, SharedView, StructParameter, TensorMap, View
 from kdsl.lang.attributes import Attributes
 from kdsl.lang.types import BF16, I32, I64, U32, U64, DType, float_bits_of, round_float
 
-SlotKind: TypeAlias = Literal["address", "length", "stride", "map", "value", "hidden", "place"]
+SlotKind: TypeAlias = Literal["address", "length", "stride", "map", "value", "array", "hidden", "place"]
 
 MAP_BYTES: Final = 128
 MAP_ALIGNMENT: Final = 64
@@ -34,25 +35,49 @@ _FORMATS: Final = {
 
 @dataclass(frozen=True)
 class Slot:
-    """One packed argument."""
+    """One packed value."""
 
     name: str
     """`y.address`, `y.length`, `y.shape.1`, `y.stride.1`, `y.map`, `p.rows`, or the name of a hidden parameter."""
     kind: SlotKind
     """What it holds."""
     type: DType
-    """Its type; an address is u64, and so are the 16 words of a tensor map."""
+    """Its type; an address is u64, and so are the 16 words of a tensor map; of an array, the type of its elements."""
     offset: int
     """Bytes from the start of the buffer."""
-    parameter: ScalarParameter | View | None
+    parameter: ScalarParameter | View | Array | None
     """The parameter that it belongs to, None for a hidden one."""
     dimension: int = 0
     """Of which dimension it is the extent or the stride."""
 
     @property
+    def size(self) -> int:
+        """Bytes."""
+        if self.kind == "map":
+            return MAP_BYTES
+        return self.type.itemsize * (self.parameter.size if isinstance(self.parameter, Array) else 1)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that its offset is a multiple of."""
+        return MAP_ALIGNMENT if self.kind == "map" else self.type.alignment
+
+    @property
     def code(self) -> str:
-        """What `struct` calls it."""
-        return f"{MAP_BYTES}s" if self.kind == "map" else _FORMATS[self.type.name]
+        """How `struct.pack` writes it: a number by its letter, an array or a tensor map as bytes."""
+        return f"{self.size}s" if self.kind in ("array", "map") else _FORMATS[self.type.name]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of a kernel on the GPU: a slot, or a struct, which is several."""
+
+    slots: tuple[Slot, ...]
+    """In order."""
+    struct: StructParameter | None
+    """The struct, None for a single slot."""
+    offset: int
+    """Bytes from the start of the buffer."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,20 @@ class Layout:
     """Bytes of the buffer."""
     format: str
     """Format for `struct.pack` that takes one value per slot, as `encoded` gives it."""
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The parameters of the kernel on the GPU, in order."""
+        found: list[Argument] = []
+        for slot in self.slots:
+            member = _member(slot.parameter)
+            if member is not None and found and found[-1].struct is member.owner:
+                found[-1] = Argument((*found[-1].slots, slot), member.owner, found[-1].offset)
+            else:
+                found.append(
+                    Argument((slot,), member.owner if member is not None else None, slot.offset - (member.offset if member else 0))
+                )
+        return tuple(found)
 
     def hidden_offset(self, name: str) -> int:
         """Offset of a hidden parameter; one of the kernel's own may have the same name."""
@@ -84,8 +123,8 @@ class Layout:
 
 
 def encoded(of: DType, value: Any) -> Any:
-    """A value as its letter of the format takes it: `struct` has no letter for a bf16, which travels as its bits."""
-    return float_bits_of(of, round_float(of, value)) if of is BF16 else value
+    """A value as its letter of the format takes it: `struct` has no letter for a bf16, which travels as its bits. Arrays are bytes already."""
+    return float_bits_of(of, round_float(of, value)) if of is BF16 and not isinstance(value, bytes) else value
 
 
 def extent_slot(name: str, rank: int, dimension: int) -> str:
@@ -121,7 +160,7 @@ def shared_slots(view: SharedView) -> list[tuple[str, SlotKind, int]]:
 
 def layout(kernel: Kernel) -> Layout:
     """The layout of the arguments of `kernel`."""
-    wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | None, int]] = []
+    wanted: list[tuple[str, SlotKind, DType, ScalarParameter | View | Array | None, int]] = []
     for parameter in kernel.parameters:
         if isinstance(parameter, TensorMap):
             descriptor, *extents = map_slots(parameter.name, parameter.rank)
@@ -134,21 +173,38 @@ def layout(kernel: Kernel) -> Layout:
                 kind: SlotKind = "length" if number < parameter.rank else "stride"
                 wanted.append((name, kind, I64, parameter, number % parameter.rank))
         else:
-            wanted.append((parameter.name, "value", parameter.type, parameter, 0))
+            wanted.append((parameter.name, "array" if isinstance(parameter, Array) else "value", parameter.type, parameter, 0))
     wanted += [(name, "hidden", type, None, 0) for name, type in (*HIDDEN, *further(kernel.attributes))]
     wanted += [(name, kind, I64, view, dimension) for view in kernel.shared_views for name, kind, dimension in shared_slots(view)]
-    slots, offset = [], 0
-    # "@" packs with native alignment, which for numbers is the natural one on every host that is supported
-    packing = "@"
+    slots: list[Slot] = []
+    packing, end = "@", 0  # "@" packs with native alignment, which for numbers is the natural one on every host that is supported
+    struct_start, struct_end, struct_owner = 0, 0, None
     for name, kind, type, owner, dimension in wanted:
-        size, alignment = (MAP_BYTES, MAP_ALIGNMENT) if kind == "map" else (type.itemsize, type.itemsize)
-        start = -(-offset // alignment) * alignment
-        slot = Slot(name, kind, type, start, owner, dimension)
-        packing += f"{start - offset}x{slot.code}" if kind == "map" else slot.code
+        slot, member = Slot(name, kind, type, 0, owner, dimension), _member(owner)
+        if member is None or member.owner is not struct_owner:
+            free = max(end, struct_end)
+            if member is None:
+                struct_owner, offset = None, _aligned(free, slot.alignment)
+            else:
+                struct_owner, struct_start = member.owner, _aligned(free, member.owner.type.alignment)
+                struct_end = struct_start + member.owner.type.size
+        if member is not None:
+            offset = struct_start + member.offset
+        slot = replace(slot, offset=offset)
         slots.append(slot)
-        offset = start + size
-    assert struct.calcsize(packing) == offset
-    return Layout(tuple(slots), offset, packing)
+        by_itself = end if slot.code.endswith("s") else _aligned(end, slot.alignment)  # where "@" would put it; bytes have no alignment
+        packing += "x" * (offset - end if offset != by_itself else 0) + slot.code
+        end = offset + slot.size
+    assert struct.calcsize(packing) == end
+    return Layout(tuple(slots), end, packing)
+
+
+def _member(parameter: ScalarParameter | View | Array | None) -> Member | None:
+    return parameter.member if isinstance(parameter, ScalarParameter | Array) else None
+
+
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
 
 
 PRINT_CURSOR: Final = 8

@@ -24,13 +24,16 @@ from kdsl.ir.operation import Op as Op
 from kdsl.ir.operation import ValueOp as ValueOp
 from kdsl.ir.places import Array as Array
 from kdsl.ir.places import Location as Location
+from kdsl.ir.places import Member as Member
 from kdsl.ir.places import Memory as Memory
 from kdsl.ir.places import ScalarParameter as ScalarParameter
 from kdsl.ir.places import SharedView as SharedView
+from kdsl.ir.places import StructParameter as StructParameter
 from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
 from kdsl.lang.attributes import PLAIN, Attributes
+from kdsl.lang.struct_type import Field as Field
 from kdsl.lang.types import DType
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
@@ -207,15 +210,31 @@ class Get(ValueOp):
 
 @dataclass(eq=False, kw_only=True)
 class Load(ValueOp):
-    """An element. If `checked` and an index is outside, the value is 0 (False) and the failure is recorded under `site`."""
+    """An element, or a number in one. If `checked` and an index is outside, the value is 0 (False) and the failure is recorded under `site`."""
 
     memory: Memory
     indices: tuple[ValueOp, ...]
-    """i64, one per dimension."""
+    """i64, one per dimension; then one per dimension of the arrays that `field` passes through."""
     checked: bool
     site: int
     remote: ValueOp | None = None
     """Of a shared array, the rank (i64) of the block of the cluster whose it is, checked like an index behind the others; None for this block's own."""
+    field: Field | None = None
+    """Which number, of elements that are structs."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Check(ValueOp):
+    """A `bool`: whether all indices are inside; if not, the failure is recorded under `site`. It stands before accesses of several numbers of one element."""
+
+    memory: Memory
+    indices: tuple[ValueOp, ...]
+    """i64, one per dimension; then one per extent of `shape`."""
+    shape: tuple[int, ...]
+    """Extents of the arrays within the element, as many as are indexed."""
+    site: int
+    remote: ValueOp | None = None
+    """As of `Load`."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -275,7 +294,7 @@ class Atomic(ValueOp):
     op: AtomicName
     memory: Memory
     indices: tuple[ValueOp, ...]
-    """i64, one per dimension."""
+    """As of a `Load`."""
     arguments: tuple[ValueOp, ...]
     """Of the type of the element; see `ATOMIC`."""
     scope: ScopeName
@@ -284,6 +303,8 @@ class Atomic(ValueOp):
     site: int
     remote: ValueOp | None = None
     """As of `Load`."""
+    field: Field | None = None
+    """Which number, of elements that are structs."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -326,11 +347,14 @@ class Store(Op):
 
     memory: Memory
     indices: tuple[ValueOp, ...]
+    """As of a `Load`."""
     value: ValueOp
     checked: bool
     site: int
     remote: ValueOp | None = None
     """As of `Load`."""
+    field: Field | None = None
+    """Which number, of elements that are structs."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -455,7 +479,7 @@ class Site:
     extents: tuple[int, ...] | None
     """Shape of a shared or local array, None for a view (whose extent is in the record)."""
     rank: int = 1
-    """Dimensions of a view; an array has those of its shape."""
+    """Indices of a view: its dimensions, and those of arrays within its elements; an array has them in its extents."""
     format: tuple[Format, ...] = ()
     """Of a line of output: text, and numbers with how they are written."""
 
@@ -466,8 +490,8 @@ class Kernel:
 
     name: str
     """Name of the Python function."""
-    parameters: list[ScalarParameter | View]
-    """In the order of the signature; a struct is flattened to its fields, in order."""
+    parameters: list[ScalarParameter | View | Array]
+    """In the order of the signature; a struct is flattened to its numbers and arrays, in order."""
     arrays: list[Array]
     """Shared and local arrays."""
     variables: list[Variable]
@@ -523,7 +547,7 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.a, op.b, op.c)
         case Select():
             return (op.condition, op.then, op.orelse)
-        case Load():
+        case Load() | Check():
             return (*op.indices, *_rank(op.remote))
         case Exchange():
             return op.arguments if op.mask is None else (*op.arguments, op.mask)
@@ -551,6 +575,11 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
 
 def _rank(remote: ValueOp | None) -> tuple[ValueOp, ...]:
     return () if remote is None else (remote,)
+
+
+def extents_within(op: Load | Store | Atomic | Check) -> tuple[int, ...]:
+    """Extents of the arrays within an element that an access passes through."""
+    return op.shape if isinstance(op, Check) else op.field.shape if op.field is not None else ()
 
 
 def walk(block: Block) -> Iterator[Op]:

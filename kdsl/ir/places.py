@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kdsl.lang.limits import ALIGNMENT
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import DType
 from kdsl.lang.views import view_text
 
@@ -39,6 +40,26 @@ class Location:
 
 
 @dataclass(eq=False)
+class StructParameter:
+    """A struct that the launch passes by value. Its numbers and arrays are parameters of the kernel, one by one, in order and next to each other."""
+
+    name: str
+    """Parameter name."""
+    type: StructType
+    """What it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """Where a parameter lies that is part of a struct."""
+
+    owner: StructParameter
+    """The struct; its parts share this object."""
+    offset: int
+    """Bytes from its start."""
+
+
+@dataclass(eq=False)
 class ScalarParameter:
     """A number that the launch passes by value, or one field of a struct parameter."""
 
@@ -46,6 +67,8 @@ class ScalarParameter:
     """Parameter name, with `.field` for a field of a struct."""
     type: DType
     """Its element type."""
+    member: Member | None = None
+    """Its place in a struct, None if it is a parameter of its own."""
 
 
 @dataclass(eq=False)
@@ -56,7 +79,7 @@ class View:
     name: str
     """Parameter name."""
     type: DType
-    """Element type."""
+    """Element type, a number or a struct."""
     kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     """What the kernel may do with it."""
     written: bool = False
@@ -69,10 +92,10 @@ class View:
     """Number of dimensions, 1 to 4. One of rank 1 is contiguous."""
     alignment: int = 0
     """Bytes, a power of two, to which the first element is aligned, as the launch checks; of several dimensions every row, whose elements then lie side by
-    side. At least the size of an element, which 0 stands for when it is made."""
+    side. At least the alignment of an element, which 0 stands for when it is made."""
 
     def __post_init__(self) -> None:
-        self.alignment = max(self.alignment, self.type.itemsize)
+        self.alignment = max(self.alignment, self.type.alignment)
 
     @property
     def annotation(self) -> str:
@@ -107,20 +130,22 @@ class SharedView(View):
 
 @dataclass(eq=False)
 class Array:
-    """A shared or local array of the kernel, row-major, of fixed shape. Elements start undefined."""
+    """A shared or local array of the kernel, row-major, of fixed shape; its elements start undefined. Or an array in a struct parameter, which is only read."""
 
     name: str
     """Name for people."""
     type: DType
-    """Element type."""
+    """Element type, a number or a struct."""
     shape: tuple[int, ...]
     """Elements along each dimension."""
-    space: Literal["shared", "local"]
-    """One per block, or one per thread."""
+    space: Literal["shared", "local", "parameter"]
+    """One per block, one per thread, or one per launch."""
     alignment: int = ALIGNMENT
     """Bytes at a multiple of which a shared array begins, a power of two, 16 to 1024."""
     swizzle: int = 0
     """Span in bytes of the swizzled layout in which the rows of a shared array lie, 0 for none (`kdsl.lang.swizzle`). A row is as long as the span."""
+    member: Member | None = None
+    """Its place in a struct parameter."""
 
     @property
     def size(self) -> int:

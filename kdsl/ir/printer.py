@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kdsl.ir import nodes
 from kdsl.lang.limits import ALIGNMENT
+from kdsl.lang.types import DType
 
 
 def print_kernel(kernel: nodes.Kernel, *, locations: bool = False) -> str:
@@ -23,9 +24,7 @@ class _Printer:
 
     def text(self) -> str:
         kernel = self.kernel
-        parameters = ", ".join(
-            f"{p.name}: {p.type}" if isinstance(p, nodes.ScalarParameter) else f"{p.name}: {_view(p)}" for p in kernel.parameters
-        )
+        parameters = ", ".join(map(_parameter, kernel.parameters))
         self.lines.append(
             f"kernel {kernel.name}({parameters}) block {kernel.block_dim} grid of rank {kernel.grid_rank}{self._place(kernel.location)}"
         )
@@ -34,10 +33,10 @@ class _Printer:
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
             swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
-            self.lines.append(f"  {array.space} {name}: {array.type}{list(array.shape)}{aligned}{swizzle}")
+            self.lines.append(f"  {array.space} {name}: {_element(array.type)}{list(array.shape)}{aligned}{swizzle}")
         for view in kernel.shared_views:
             aligned = f" align {view.begins_at}" if view.begins_at != ALIGNMENT else ""
-            self.lines.append(f"  shared {view.name}: {view.type}[{', '.join(map(str, view.extents))}]{aligned}")
+            self.lines.append(f"  shared {view.name}: {_element(view.type)}[{', '.join(map(str, view.extents))}]{aligned}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")
@@ -138,6 +137,9 @@ class _Printer:
                 return self.variables[op.variable]
             case nodes.Load():
                 return f"load {self.element(op)}{_check(op)}"
+            case nodes.Check():
+                within = f" within {list(op.shape)}" if op.shape else ""
+                return f"check {self.element(op)}{within} site {op.site}"
             case nodes.Exchange():
                 given = ", ".join(self.use(a) for a in op.arguments)
                 width = f" width {op.width}" if op.width != nodes.WARP_SIZE else ""
@@ -152,17 +154,45 @@ class _Printer:
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
 
-    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Element) -> str:
-        name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
+    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check | nodes.Element) -> str:
+        name = self.arrays.get(op.memory, op.memory.name) if isinstance(op.memory, nodes.Array) else op.memory.name
+        field = _field(op.field) if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.field is not None else ""
         block = "" if isinstance(op, nodes.Element) or op.remote is None else f" of block {self.use(op.remote)}"
-        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{block}"
+        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{field}{block}"
+
+
+def _parameter(parameter: nodes.ScalarParameter | nodes.View | nodes.Array) -> str:
+    match parameter:
+        case nodes.View():
+            text = _view(parameter)
+        case nodes.Array():
+            text = f"{_element(parameter.type)}{list(parameter.shape)}{_member(parameter.member)}"
+        case _:
+            text = f"{parameter.type}{_member(parameter.member)}"
+    return f"{parameter.name}: {text}"
+
+
+def _member(member: nodes.Member | None) -> str:
+    """A place in a struct; a backend reads the size and the alignment of the whole."""
+    return "" if member is None else f" at {member.offset} of {_element(member.owner.type)}"
+
+
+def _element(of: DType) -> str:
+    """An element type; of a struct, with its size and alignment."""
+    return f"{of}{{{of.itemsize}, {of.alignment}}}" if of.kind == "struct" else of.name
+
+
+def _field(field: nodes.Field) -> str:
+    steps = "".join(f" + {stride} * i < {extent}" for stride, extent in zip(field.strides, field.shape, strict=True))
+    return f".{field.path}({field.type} at {field.offset}{steps})"
 
 
 def _view(view: nodes.View) -> str:
     access = "".join(letter for letter, has in (("r", view.read), ("w", view.written)) if has)
-    aligned = f" aligned to {view.alignment}" if view.alignment > view.type.itemsize else ""
+    layout = _element(view.type).removeprefix(view.type.name)
+    aligned = f" aligned to {view.alignment}" if view.alignment > view.type.alignment else ""
     box = f" box {list(view.box or ())} swizzle {view.swizzle}" if isinstance(view, nodes.TensorMap) else ""
-    return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
+    return f"{view.annotation}{layout}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
 
 
 def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:

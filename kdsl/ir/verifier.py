@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, I64, U32, DType
 
 
@@ -140,6 +141,10 @@ class _Verifier:
                 self.same((op.value.type, op.variable.type), op)
             case nodes.Load() | nodes.Store():
                 self.access(op)
+            case nodes.Check():
+                self.place(op.memory, op.indices, op.shape, op)
+                self.remote(op)
+                self.require(op.type is BOOL and 0 <= op.site < len(self.kernel.sites), "a check is a bool and has a site", op)
             case nodes.Exchange():
                 self.exchange(op)
             case nodes.Atomic():
@@ -151,7 +156,7 @@ class _Verifier:
                 self.row(op, ToInstruction)
                 self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
-                    self.place(element.memory, element.indices, op)
+                    self.place(element.memory, element.indices, (), op)
             case nodes.Result():
                 self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an instruction has the result", op)
             case nodes.Fence():
@@ -216,22 +221,32 @@ class _Verifier:
             self.require(memory.witness is None, "an atomic operation goes through no witness", op)
 
     def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
-        memory = op.memory
-        self.place(memory, op.indices, op)
+        memory, field = op.memory, op.field
+        self.place(memory, op.indices, nodes.extents_within(op), op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
-        if op.remote is not None:
-            shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
-            self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
-        self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
+        self.remote(op)
+        self.same((field.type if field is not None else memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
+        self.require((field is not None) == isinstance(memory.type, StructType), "of a struct a field is read or written", op)
+        if field is not None and isinstance(memory.type, StructType):
+            self.require(field in memory.type.numbers, "a struct has the field", op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
+        if isinstance(op, nodes.Store | nodes.Atomic) and isinstance(memory, nodes.Array):
+            self.require(memory.space != "parameter", "parameters are only read", op)
 
-    def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], op: nodes.Op) -> None:
-        known = self.kernel.arrays if isinstance(memory, nodes.Array) else [*self.kernel.parameters, *self.kernel.shared_views]
+    def remote(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check) -> None:
+        if op.remote is not None:
+            memory = op.memory
+            shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
+            self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
+
+    def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], within: tuple[int, ...], op: nodes.Op) -> None:
+        own = isinstance(memory, nodes.Array) and memory.space != "parameter"
+        known = self.kernel.arrays if own else [*self.kernel.parameters, *self.kernel.shared_views]
         self.require(memory in known, "an array belongs to the kernel", op)
         # what a copy by a tensor map touches are coordinates of the instruction, which the hardware checks
         rank = len(memory.shape) if isinstance(memory, nodes.Array) else 0 if isinstance(memory, nodes.TensorMap) else memory.rank
-        self.require(len(indices) == rank, "an access has one index per dimension", op)
+        self.require(len(indices) == rank + len(within), "an access has one index per dimension", op)
         self.require(all(i.type is I64 for i in indices), "indices are i64", op)
 
 

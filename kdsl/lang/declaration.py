@@ -8,38 +8,11 @@ from typing import TypeAlias, TypeVar
 
 from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.geometry import Geometry
+from kdsl.lang.struct_type import StructType as StructType
 from kdsl.lang.types import DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 
 TypeVariable: TypeAlias = TypeVar
-
-
-@dataclass(frozen=True)
-class StructField:
-    """One field of a `@struct`."""
-
-    name: str
-    """Its name."""
-    type: DType
-    """Its element type."""
-    doc: str
-    """The docstring below it."""
-    offset: int
-    """Bytes from the start, C layout."""
-
-
-@dataclass(frozen=True)
-class StructType:
-    """The layout of a `@struct`: C layout, natural alignment."""
-
-    name: str
-    """Name of the class."""
-    fields: tuple[StructField, ...]
-    """In order."""
-    size: int
-    """Bytes, padded to the alignment."""
-    doc: str
-    """Docstring of the class."""
 
 
 ParameterType: TypeAlias = "ViewAnnotation | ConstAnnotation | StructType | DType | TypeVariable"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import ml_dtypes
 import numpy as np
 
-Kind = Literal["bool", "signed", "unsigned", "float"]
+Kind = Literal["bool", "signed", "unsigned", "float", "struct"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class DType:
     name: str
     """Its name in the language, such as `f32`."""
     kind: Kind
-    """Boolean, signed integer, unsigned integer or float."""
+    """Boolean, signed integer, unsigned integer, float, or struct (`kdsl.lang.struct_type`)."""
     bits: int
     """Width of a value; a `bool` is one byte in memory."""
     numpy: np.dtype[Any]
@@ -70,6 +70,16 @@ class DType:
     def itemsize(self) -> int:
         """Bytes of one element in memory."""
         return self.numpy.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the address of an element is a multiple of."""
+        return self.itemsize
+
+    @property
+    def canonical(self) -> DType:
+        """The type that arrays of these elements carry: this one, except of a struct."""
+        return self
 
     @property
     def is_float(self) -> bool:
@@ -153,14 +163,14 @@ if TYPE_CHECKING:
     bf16: TypeAlias = float
     f32: TypeAlias = float
     f64: TypeAlias = float
-    DTypeLike: TypeAlias = type[float] | type[int] | type[bool] | DType
+    DTypeLike: TypeAlias = type[object] | DType  # a @struct is a class like any other to a type checker
 else:
     i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64 = I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64
     DTypeLike = DType
 
 
 def dtype(of: Any) -> DType:
-    """The element type for a NumPy type, an array, a `DType`, or `bool`.
+    """The element type for a NumPy type, an array, a `DType`, `bool`, or a `@struct`.
 
     Raises TypeError if the language has no such type.
     """
@@ -168,10 +178,17 @@ def dtype(of: Any) -> DType:
         return of
     if isinstance(of, str) and of in DTYPES:
         return DTYPES[of]
+    struct_type = getattr(of, "__kdsl_struct__", None)
+    if isinstance(struct_type, DType):
+        return struct_type
     try:
         numpy_type = np.dtype(of if isinstance(of, type) else getattr(of, "dtype", of))
     except TypeError:
         raise TypeError(f"{of!r} is not an element type; use one of {', '.join(DTYPES)}") from None
+    if numpy_type.names is not None:
+        from kdsl.lang.struct_type import struct_of  # structs are made of element types
+
+        return struct_of(numpy_type)
     found = _BY_NUMPY.get(numpy_type)
     if found is None:
         raise TypeError(f"there is no element type for NumPy's {numpy_type}; use one of {', '.join(DTYPES)}")

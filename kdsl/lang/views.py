@@ -59,7 +59,10 @@ def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
         if len(element) != 2 or not isinstance(element[1], Rank):
             raise TypeError(f"{kind} takes an element type, and D2, D3 or D4 for several dimensions, such as {kind}[f32, D2]")
         element, rank = element[0], element[1].dimensions
-    return ViewAnnotation(kind, element if isinstance(element, TypeVar) else dtype(element), rank)
+    of = element if isinstance(element, TypeVar) else dtype(element)
+    if kind == "TensorMap" and isinstance(of, DType) and of.kind == "struct":
+        raise TypeError(f"a TensorMap is of numbers, which the copy engine moves, not of {of}")
+    return ViewAnnotation(kind, of, rank)
 
 
 if TYPE_CHECKING:

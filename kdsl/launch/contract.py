@@ -1,6 +1,7 @@
 """The small language of `requires=` and of grid sizes, read when a kernel is declared and turned into Python for its launcher.
 
-Integers only: `len(y)`, `y.shape[1]`, integer parameters and fields (`n`, `p.rows`), literals, `+ - * //`, and `extent((count, stride), ...)`. A
+Integers only: `len(y)`, `y.shape[1]`, integer parameters and fields (`n`, `p.rows`, `p.shape.sizes[2]`), literals, `+ - * //`, and
+`extent((count, stride), ...)`. A
 relation compares such values (chains too) and joins comparisons with `and` and `or`. Everything else is refused with its place in the string.
 Evaluation is exact, in Python's integers. Leaves out the grids themselves (`geometry.py`) and the launcher (`generate.py`).
 """
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kdsl.errors import ContractError
+from kdsl.lang.struct_type import ArrayType, FieldType, StructType
 from kdsl.launch.refuse import division_by_zero
 
 LONGEST: Final = 4096
@@ -58,6 +61,8 @@ class Names:
     """Any other parameter or field to what it is, such as `a float (f32)`."""
     shapes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Array parameter to the names that hold its extents."""
+    structs: Mapping[str, StructType] = field(default_factory=dict)
+    """Struct parameter to what it is, for elements of arrays in it."""
     extent: str = "extent"
     """Name of the function `extent`."""
     quotient: str = "quotient"
@@ -114,6 +119,23 @@ def _depth(tree: ast.AST) -> int:
     while level:
         depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
     return depth
+
+
+def _root(node: ast.expr) -> ast.Name | None:
+    """The name that a dotted name begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def _path(node: ast.expr) -> str:
+    """The dotted name that an expression is, empty if it is something else."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=owner, attr=field) if path := _path(owner):
+            return f"{path}.{field}"
+    return ""
 
 
 class _Reader:
@@ -186,8 +208,14 @@ class _Reader:
                 return f"{self._left(left, operator)} {_SYMBOLS[type(operator)]} {self._nested(right)}"
             case ast.Name(id=name) if name in self._names.values:
                 return self._names.values[name]
-            case ast.Attribute(value=ast.Name(id=name), attr=field) if f"{name}.{field}" in self._names.values:
-                return self._names.values[f"{name}.{field}"]
+            case ast.Attribute() if (path := _path(node)) in self._names.values:
+                return self._names.values[path]
+            case ast.Attribute() | ast.Subscript() if found := self._member(node):
+                return self._number(node, *found)
+            case ast.Call(func=ast.Name(id="len"), args=[array], keywords=[]) if (found := self._member(array)) and isinstance(
+                found[1], ArrayType
+            ):
+                return str(found[1].shape[0])
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]) if name in self._names.lengths:
                 return self._names.lengths[name]
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=index) if name in self._names.shapes:
@@ -213,6 +241,39 @@ class _Reader:
         last = len(extents) - 1
         raise self._refused(node, f"the extents of {name} are {name}.shape[0]" + (f" to {name}.shape[{last}]" if last else ""))
 
+    def _member(self, node: ast.expr) -> tuple[str, FieldType] | None:
+        """Where a struct parameter or something in it is found, and what it is; None for anything else."""
+        match node:
+            case ast.Name(id=name) if name in self._names.structs:
+                return name, self._names.structs[name]
+            case ast.Attribute(value=owner, attr=name) if found := self._member(owner):
+                source, of = found
+                if isinstance(of, StructType) and name in of.by_name:
+                    return f"{source}.{name}", of.by_name[name].type
+            case ast.Subscript(value=owner, slice=index) if (found := self._member(owner)) and isinstance(found[1], ArrayType):
+                return self._element(node, *found, index)
+        return None
+
+    def _element(self, node: ast.expr, source: str, of: FieldType, index: ast.expr) -> tuple[str, FieldType]:
+        assert isinstance(of, ArrayType)
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        numbers = [part.value for part in parts if isinstance(part, ast.Constant) and type(part.value) is int]
+        if len(numbers) == len(parts) == len(of.shape) and all(map(operator.lt, numbers, of.shape)):
+            return source + "".join(f"[{number}]" for number in numbers), of.element
+        last = ", ".join(str(extent - 1) for extent in of.shape)
+        raise self._refused(node, f"elements of {source} are {source}[{', '.join('0' for _ in of.shape)}] to {source}[{last}]")
+
+    def _number(self, node: ast.expr, source: str, of: FieldType) -> str:
+        """A number in a struct as Python source."""
+        text = self.text_of(node)
+        if isinstance(of, StructType):
+            raise self._refused(node, f"{text} is a struct; name one of its fields: {', '.join(of.by_name)}")
+        if isinstance(of, ArrayType):
+            raise self._refused(node, f"{text} is an array; name an element, such as {text}[{', '.join('0' for _ in of.shape)}]")
+        if of.is_float:
+            raise self._refused(node, f"{text} is a float ({of}); contracts are about integers")
+        return source
+
     def _axis(self, node: ast.expr) -> str:
         if isinstance(node, ast.Tuple) and len(node.elts) == 2:
             return f"({self.value(node.elts[0])}, {self.value(node.elts[1])})"
@@ -233,20 +294,22 @@ class _Reader:
         match node:
             case ast.Name(id=name) if name in names.lengths:
                 return self._refused(node, f"{name} is an array; its length is len({name})")
-            case ast.Name(id=name) if any(value.startswith(f"{name}.") for value in (*names.values, *names.others)):
-                return self._refused(node, f"{name} is a struct; name one of its fields: {self._fields(name)}")
+            case ast.Name() | ast.Attribute() if self._fields(path := _path(node)):
+                return self._refused(node, f"{path} is a struct; name one of its fields: {self._fields(path)}")
             case ast.Name(id=name) if name in names.others:
                 return self._refused(node, f"{name} is {names.others[name]}; contracts are about integers")
             case ast.Name(id=name):
                 return self._refused(node, f"{name} is not a parameter; the parameters are {self._parameters()}")
-            case ast.Attribute(value=ast.Name(id=name), attr=field) if f"{name}.{field}" in names.others:
-                return self._refused(node, f"{name}.{field} is {names.others[f'{name}.{field}']}; contracts are about integers")
-            case ast.Attribute(value=ast.Name(id=name), attr=field) if fields := self._fields(name):
-                return self._refused(node, f"{name} has no field {field}; its fields are {fields}")
+            case ast.Attribute() if (path := _path(node)) in names.others:
+                return self._refused(node, f"{path} is {names.others[path]}; contracts are about integers")
+            case ast.Attribute(value=owner, attr=field) if (found := self._member(owner)) and isinstance(found[1], StructType):
+                return self._refused(node, f"{found[0]} has no field {field}; its fields are {', '.join(found[1].by_name)}")
+            case ast.Attribute(value=owner, attr=field) if fields := self._fields(path := _path(owner)):
+                return self._refused(node, f"{path} has no field {field}; its fields are {fields}")
             case ast.Attribute(value=ast.Name(id=name)) if name in names.lengths:
                 return self._refused(node, f"{name} is an array; its length is len({name})")
-            case ast.Attribute(value=ast.Name(id=name)) if name not in names.values and name not in names.others:
-                return self._refused(node.value, f"{name} is not a parameter; the parameters are {self._parameters()}")
+            case ast.Attribute() if (root := _root(node)) and root.id not in (*names.values, *names.others):
+                return self._refused(root, f"{root.id} is not a parameter; the parameters are {self._parameters()}")
             case ast.Call(func=ast.Name(id="len")):
                 return self._refused(node, f"len takes an array parameter: {', '.join(names.lengths) or 'there is none'}")
             case ast.Call(func=ast.Name(id="extent")):
@@ -262,10 +325,11 @@ class _Reader:
 
     def _fields(self, struct: str) -> str:
         prefix = f"{struct}."
-        return ", ".join(n.removeprefix(prefix) for n in (*self._names.values, *self._names.others) if n.startswith(prefix))
+        every = (*self._names.values, *self._names.others)
+        return ", ".join(n.removeprefix(prefix) for n in every if n.startswith(prefix)) if struct else ""
 
     def _parameters(self) -> str:
-        every = (*self._names.lengths, *self._names.values, *self._names.others)
+        every = (*self._names.lengths, *self._names.values, *self._names.others, *self._names.structs)
         return ", ".join(dict.fromkeys(name.split(".")[0] for name in every)) or "none"
 
     def _indent(self) -> int:

@@ -245,7 +245,8 @@ class Buffer:
         """The packed arguments."""
         self.address = ctypes.addressof(self.bytes)
         """Their address."""
-        self._pointers = (ctypes.c_void_p * len(layout.slots))(*(self.address + slot.offset for slot in layout.slots))
+        arguments = layout.arguments
+        self._pointers = (ctypes.c_void_p * len(arguments))(*(self.address + argument.offset for argument in arguments))
         self.pointers_address = ctypes.addressof(self._pointers)
         """Address of an array with the address of each argument."""
 
@@ -319,8 +320,8 @@ def slot_names(declaration: Declaration) -> list[str]:
                 names += view_slots(parameter.name, rank)
             case ConstAnnotation():
                 continue
-            case StructType(fields=fields):
-                names += [f"{parameter.name}.{field.name}" for field in fields]
+            case StructType(members=members):
+                names += [f"{parameter.name}.{member.name}" for member in members]
             case _:
                 names.append(parameter.name)
     return names

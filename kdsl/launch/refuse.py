@@ -9,6 +9,7 @@ import numpy as np
 
 from kdsl.errors import ArgumentError, LaunchError
 from kdsl.lang.numbers import described
+from kdsl.lang.struct_type import StructType, difference
 from kdsl.lang.types import DType
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device
@@ -22,6 +23,10 @@ BLOCKS_LIMIT = 2**31 - 1
 
 def array(kernel: str, parameter: str, annotation: str, element: DType | None, got: object) -> Never:
     """The argument for a view is not an array of elements of `element` (None: of any type)."""
+    if isinstance(got, Array) and isinstance(element, StructType):
+        raise ArgumentError(
+            f"{kernel}: parameter {parameter} is {annotation}; the argument is an array of {got.dtype}: {difference(element, got.dtype)}"
+        )
     if isinstance(got, Array):
         wanted = element.name if element is not None else "another element type"
         raise ArgumentError(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kdsl.lang.numbers import host_number
+from kdsl.lang.structs import record
 from kdsl.lang.types import DType
 from kdsl.runtime import layout
 from kdsl.runtime.capture import capture_on, forbid
@@ -58,7 +59,7 @@ class Array:
         self.size = size
         """Number of elements."""
         self.dtype = dtype
-        """Element type."""
+        """Element type; of structs the one that stands for all of this layout."""
         self.contiguous = contiguous
         """Whether the elements lie side by side in row-major order."""
         self.flat = contiguous and len(extents) == 1
@@ -164,11 +165,11 @@ class Array:
                 "write to it in a kernel, or to the array that it is a part of"
             )
 
-    def fill(self, value: float) -> None:
-        """Set every element. Raises TypeError or OverflowError if the element type cannot hold `value`."""
+    def fill(self, value: object) -> None:
+        """Set every element, to a number or a struct. Raises TypeError or OverflowError if the element type cannot hold `value`."""
         self.memory.alive()
         self._whole("filled")
-        number = self.dtype.numpy.type(host_number(self.dtype, value))
+        number = record(self.dtype, value) if self.dtype.kind == "struct" else self.dtype.numpy.type(host_number(self.dtype, value))
         capture = capture_on(self.device)
         if capture is not None:
             capture.fill(self, number)

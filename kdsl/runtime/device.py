@@ -65,17 +65,17 @@ class Device(ABC):
         capture = capture_on(self)
         made = self._make(shape, _element_type(dtype), zeroed=capture is None)
         if capture is not None:  # each launch of the graph finds zeros
-            capture.fill(made, made.dtype.numpy.type(0))
+            capture.fill(made, np.zeros(1, made.dtype.numpy)[0])
         return made
 
-    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> Array:
-        """An array of which each element is `value`. Raises TypeError or OverflowError if the element type cannot hold it."""
+    def full(self, shape: int | tuple[int, ...], value: object, dtype: DTypeLike) -> Array:
+        """An array of which each element is `value`, a number or a struct. Raises TypeError or OverflowError if the element type cannot hold it."""
         made = self.empty(shape, dtype)
         made.fill(value)
         return made
 
     def _make(self, shape: int | tuple[int, ...], element: DType, *, zeroed: bool) -> Array:
-        extents = layout.shape_of(shape)
+        extents, element = layout.shape_of(shape), element.canonical
         memory = self._allocate(layout.count(extents) * element.itemsize, zeroed=zeroed)
         return Array(memory, memory.address, extents, element)
 

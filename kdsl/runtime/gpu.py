@@ -249,13 +249,11 @@ class CudaDevice(Device):
 
     def _fill(self, to: Array, value: Any) -> None:
         pattern = value.tobytes()
-        width = len(pattern)
-        if width == 8:
-            if pattern[:4] != pattern[4:]:  # the driver's patterns have at most four bytes
-                self._upload(to, np.full(to.size, value))
-                return
-            width = 4
-        if to.size:
+        # the driver's patterns have one, two or four bytes
+        width = next((w for w in (4, 2, 1) if len(pattern) % w == 0 and pattern == pattern[:w] * (len(pattern) // w)), None)
+        if width is None:
+            self._upload(to, np.frombuffer(pattern * to.size, np.uint8))
+        elif to.size:
             self.attach()
             home = to.memory.gather()
             bits = int.from_bytes(pattern[:width], sys.byteorder)

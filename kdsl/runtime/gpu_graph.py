@@ -133,19 +133,19 @@ def _copy(copy: Copy) -> Any:
 
 
 def _fills(address: int, count: int, pattern: bytes) -> list[Any]:
-    """Parameters that set `count` elements to a pattern of 1, 2, 4 or 8 bytes. The driver's patterns have at most four, so of eight each half is a column."""
-    width = len(pattern)
-    if width < 8:
-        return [_fill(address, pattern, columns=count, rows=1)]
-    if pattern[:4] == pattern[4:]:
-        return [_fill(address, pattern[:4], columns=2 * count, rows=1)]
-    return [_fill(address, pattern[:4], columns=1, rows=count), _fill(address + 4, pattern[4:], columns=1, rows=count)]
+    """Parameters that set `count` elements to a pattern of any size. The driver's have one, two or four bytes, so of a longer pattern each part is a column."""
+    size = len(pattern)
+    unit = next(width for width in (4, 2, 1) if size % width == 0)
+    parts = [pattern[place : place + unit] for place in range(0, size, unit)]
+    if len(set(parts)) == 1:
+        return [_fill(address, parts[0], columns=count * len(parts), rows=1, pitch=0)]
+    return [_fill(address + unit * number, part, columns=1, rows=count, pitch=size) for number, part in enumerate(parts)]
 
 
-def _fill(address: int, pattern: bytes, *, columns: int, rows: int) -> Any:
+def _fill(address: int, pattern: bytes, *, columns: int, rows: int, pitch: int) -> Any:
     parameters = cuda.driver().CUDA_MEMSET_NODE_PARAMS()
     parameters.dst = address
     parameters.elementSize, parameters.value = len(pattern), int.from_bytes(pattern, sys.byteorder)
     parameters.width, parameters.height = columns, rows
-    parameters.pitch = 8 if rows > 1 else 0
+    parameters.pitch = pitch if rows > 1 else 0
     return parameters

@@ -35,7 +35,8 @@ _NOTES: Final = {
 returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
 With `mask` the lanes that it names come together, wherever the call stands; each is in its own mask. Reductions of 32-bit integers are one `redux.sync`.
 """,
-    "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions. It is
+    "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions; of elements that are
+structs it goes on to a number in one, as in `(i, "count")` or `(i, "counts", k)`. It is
 checked like any other: an operation outside is left out, gives 0, and is reported as a `BoundsError`. The access goes through no witness, so
 a `DisjointSlice` is refused, and the view counts as written.
 

@@ -34,7 +34,7 @@ def value(emission: Emission, op: nodes.Atomic) -> Lanes:
     """The old values of the elements that the lanes name."""
     e = emission
     places = [e.value(i) for i in op.indices]
-    index = e.storage.index(op.memory, places)
+    index = e.storage.index(op.memory, places, op.field)
     arguments = [e.value(a) for a in op.arguments]
 
     def access(mask: Mask) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Uniform, Vector
+from kdsl.backend.cpu.lanes import BIT, I32, I64, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
@@ -15,6 +15,9 @@ from kdsl.ir.abi import extent_slot
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+
+Access: TypeAlias = nodes.Load | nodes.Store | nodes.Atomic | nodes.Check
+"""What has indices to be checked."""
 
 _LARGE_STRIDE: Final = 1 << 48
 """Run-time strides up to it, times the offsets of a group, stay far from the limits of i64."""
@@ -49,16 +52,17 @@ class Checks:
     def __init__(self, emission: Emission) -> None:
         self.e = emission
 
-    def _checks(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes]) -> list[Check]:
+    def _checks(self, op: Access, indices: list[Lanes]) -> list[Check]:
         """What must hold, dimension by dimension."""
         e, memory = self.e, op.memory
         if isinstance(memory, nodes.View):
             extents = [e.arguments[extent_slot(memory.name, memory.rank, dimension)] for dimension in range(memory.rank)]
         else:
             extents = [e.i64(extent) for extent in memory.shape]
+        extents += [e.i64(extent) for extent in nodes.extents_within(op)]
         return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
 
-    def checked(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
+    def checked(self, op: Access, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
         """Run `access` with the lanes whose indices are inside, after recording a failure of the others; its result, 0 where it did not run."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -89,7 +93,28 @@ class Checks:
             return phi
         return access(masks.both(e.mask, self._inside_mask(op, checks)))
 
-    def _inside_mask(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
+    def inside(self, op: nodes.Check) -> Lanes:
+        """Whether all indices are inside, after recording a failure of lanes for which they are not."""
+        e = self.e
+        checks = self._checks(op, [e.value(i) for i in op.indices])
+        if e.attempt is not None:
+            e.attempt.require(*(self._all_inside(check) for check in checks))
+            return Uniform(ir.Constant(BIT, 1))
+        if not all(isinstance(check.index, Uniform) for check in checks):
+            return Vector(self._inside_mask(op, checks))
+        b = e.builder
+        together = checks[0].inside().scalar
+        for check in checks[1:]:
+            together = b.and_(together, check.inside().scalar)
+        bad, after = e.append("outside"), e.append("checked")
+        b.cbranch(together, after, bad).set_weights([1 << 16, 1])
+        b.position_at_end(bad)
+        self._record(op, checks)
+        b.branch(after)
+        b.position_at_end(after)
+        return Uniform(together)
+
+    def _inside_mask(self, op: Access, checks: list[Check]) -> Any:
         """The lanes that are inside, after recording a failure of active ones that are not; mostly found out by comparing scalars."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -121,7 +146,7 @@ class Checks:
         b.position_at_end(after)
         return inside
 
-    def _inside_bits(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
+    def _inside_bits(self, op: Access, checks: list[Check]) -> Any:
         """The active lanes that are inside, as bits, found by calls out of the way, which record failures of the others."""
         e = self.e
         bits = e.masks.packed(e.mask)
@@ -168,7 +193,7 @@ class Checks:
             together = b.and_(together, condition)
         return together
 
-    def _record(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> None:
+    def _record(self, op: Access, checks: list[Check]) -> None:
         """Record that indices that all lanes share are outside, in the first dimension that is."""
         e = self.e
         b = e.builder

@@ -225,6 +225,8 @@ class Emission:
                 return self.memory.load(op)
             case nodes.Agreed():
                 return self.value(op.value)  # it is read once for all that must agree
+            case nodes.Check():
+                return self.checks.inside(op)
             case nodes.Exchange():
                 return self.exchanges.value(op)
             case nodes.Result():

@@ -45,6 +45,9 @@ def _block_loop(emission: Emission, function: Any) -> None:
     b.position_at_end(function.append_basic_block("entry"))
     for slot in layout(e.kernel).slots:
         address = b.gep(arguments, [e.i64(slot.offset)], source_etype=ir.IntType(8))
+        if slot.kind == "array":
+            e.arguments[slot.name] = address
+            continue
         is_pointer = slot.kind == "address"
         loaded = b.load(address, align=slot.type.itemsize, typ=POINTER if is_pointer else memory_type(slot.type))
         key = f".{slot.name}" if slot.kind == "hidden" else slot.name  # a parameter may be called `kernel` or `grid_x`, too

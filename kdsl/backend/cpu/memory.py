@@ -27,6 +27,11 @@ _LEAST_RUN = 4
 """Elements of the shortest run of neighbours that is worth an access of its own."""
 
 
+def bytes_of(kind: ir.Type) -> int:
+    """Bytes of a number in memory."""
+    return kind.width // 8 if isinstance(kind, ir.IntType) else 4 if isinstance(kind, ir.FloatType) else 8
+
+
 class MemoryAccess:
     """Emits accesses for one kernel."""
 
@@ -38,9 +43,7 @@ class MemoryAccess:
     def load(self, op: nodes.Load) -> Lanes:
         """The value of a load."""
         e = self.e
-        memory = op.memory
-        indices = [e.value(i) for i in op.indices]
-        kind = memory_type(memory.type)
+        memory, kind = op.memory, memory_type(op.type)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
             def access(mask: Mask) -> Any:
@@ -48,17 +51,18 @@ class MemoryAccess:
 
             return self.e.checks.checked(op, places, access) if op.checked else access(e.mask)
 
-        loaded = self._by_stride(memory, indices, load_at)
-        if memory.type.is_bool:
+        loaded = self._by_stride(op, load_at)
+        if op.type.is_bool:
             loaded = e.builder.icmp_unsigned("!=", loaded, ir.Constant(loaded.type, None))
         return Vector(loaded) if isinstance(loaded.type, ir.VectorType) else Uniform(loaded)
 
-    def _by_stride(self, memory: nodes.Memory, indices: list[Lanes], access: Callable[[list[Lanes], Lanes], Any]) -> Any:
+    def _by_stride(self, op: nodes.Load | nodes.Store, access: Callable[[list[Lanes], Lanes], Any]) -> Any:
         """Make an access to a view whose stride from lane to lane is a run-time value in two versions: for a stride of 1, and for others.
 
         `access` takes the indices, which are checked, and the number of the element."""
-        index = self.e.storage.index(memory, indices)
-        if isinstance(memory, nodes.View) and isinstance(index, Linear) and not self.e.is_fallback:
+        memory, indices = op.memory, [self.e.value(i) for i in op.indices]
+        index = self.e.storage.index(memory, indices, op.field)
+        if isinstance(memory, nodes.View) and op.field is None and isinstance(index, Linear) and not self.e.is_fallback:
             stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
             if stride is not None:
                 near = self._unit(index, stride)
@@ -101,7 +105,7 @@ class MemoryAccess:
         return self._run_length(index, mask, same=False) is not None
 
     def _element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any) -> Any:
-        loaded = self.e.builder.load(self.e.builder.gep(start, [index], source_etype=kind), align=memory.type.itemsize, typ=kind)
+        loaded = self.e.builder.load(self.e.builder.gep(start, [index], source_etype=kind), align=bytes_of(kind), typ=kind)
         self.e.storage.mark(loaded, memory)
         return loaded
 
@@ -169,10 +173,10 @@ class MemoryAccess:
                 total = b.add(total, offset if term.coefficient is None else b.mul(term.coefficient, offset))
         return total
 
-    def _alignment(self, memory: nodes.Memory, index: Linear, lane: int, count: int) -> int:
+    def _alignment(self, memory: nodes.Memory, kind: ir.Type, index: Linear, lane: int, count: int) -> int:
         """Bytes to which an access is known to be aligned."""
-        size = memory.type.itemsize
-        if isinstance(memory, nodes.View) or any(t.coefficient is not None for t in index.terms):
+        size = bytes_of(kind)
+        if isinstance(memory, nodes.View) or memory.space == "parameter" or any(t.coefficient is not None for t in index.terms):
             return size
         known = size * count
         for multiple in (index.multiple * size, index.terms[0].offsets[lane] * size):
@@ -205,7 +209,7 @@ class MemoryAccess:
                 parts.append(b.shuffle_vector(b.insert_element(undefined, one, ir.Constant(I32, 0)), undefined, lanes))
                 continue
             address = b.gep(start, [self._at(index, first)], source_etype=kind)
-            alignment = self._alignment(memory, index, first, length)
+            alignment = self._alignment(memory, kind, index, first, length)
             if mask is None:
                 loaded = b.load(address, align=alignment, typ=vector)
             else:
@@ -226,7 +230,7 @@ class MemoryAccess:
             bits = ir.IntType(mask.type.count)
             is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
             address = b.select(is_wanted, address, b.function.args[0])
-        loaded = b.load(address, align=memory.type.itemsize, typ=kind)
+        loaded = b.load(address, align=bytes_of(kind), typ=kind)
         self.e.storage.mark(loaded, memory)
         return loaded
 
@@ -246,7 +250,10 @@ class MemoryAccess:
             lanes = ir.Constant(ir.VectorType(I32, e.width), list(index.offsets))
         else:
             lanes = e.lanes.vector(index)
-            if isinstance(memory, nodes.Array) and memory.size * (e.width if memory.space == "local" else 1) < 1 << 31:
+            if (
+                isinstance(memory, nodes.Array)
+                and memory.size * memory.type.itemsize * (e.width if memory.space == "local" else 1) < 1 << 31
+            ):
                 lanes = b.trunc(lanes, ir.VectorType(I32, e.width))
         return self._pointers(start, kind, lanes)
 
@@ -267,10 +274,9 @@ class MemoryAccess:
     def _gathered(self, pointers: Any, kind: ir.Type, mask: Mask, memory: Any) -> Any:
         e = self.e
         vector = ir.VectorType(kind, pointers.type.count)
-        size = kind.width // 8 if isinstance(kind, ir.IntType) else 4 if isinstance(kind, ir.FloatType) else 8
         name = f"llvm.masked.gather.{mangled(vector)}.v{vector.count}p0"
         zero = ir.Constant(vector, None)
-        loaded = call_intrinsic(e.builder, name, vector, pointers, ir.Constant(I32, size), e.masks.explicit(mask), zero)
+        loaded = call_intrinsic(e.builder, name, vector, pointers, ir.Constant(I32, bytes_of(kind)), e.masks.explicit(mask), zero)
         if memory is not None:
             self.e.storage.mark(loaded, memory)
         return loaded
@@ -280,21 +286,21 @@ class MemoryAccess:
     def store(self, op: nodes.Store) -> None:
         """Emit a store."""
         e = self.e
-        indices = [e.value(i) for i in op.indices]
-        value = self._in_memory(op.memory.type, e.value(op.value))
+        of = op.value.type
+        value = self._in_memory(of, e.value(op.value))
 
         def store_at(places: list[Lanes], index: Lanes) -> None:
             def access(mask: Mask) -> None:
                 if e.attempt is not None:
                     e.attempt.stores(op.memory)
-                self._store(op.memory, memory_type(op.memory.type), index, value, mask)
+                self._store(op.memory, memory_type(of), index, value, mask)
 
             if op.checked:
                 self.e.checks.checked(op, places, access)
             else:
                 access(e.mask)
 
-        self._by_stride(op.memory, indices, store_at)
+        self._by_stride(op, store_at)
 
     def _in_memory(self, of: DType, value: Lanes) -> Lanes:
         """A bool as a byte."""
@@ -313,7 +319,7 @@ class MemoryAccess:
             def one() -> None:
                 # of several lanes that write one element any may win
                 scalar = value.scalar if isinstance(value, Uniform) else e.masks.lane(e.lanes.vector(value), mask)
-                stored = b.store(scalar, b.gep(start, [index.scalar], source_etype=kind), align=memory.type.itemsize)
+                stored = b.store(scalar, b.gep(start, [index.scalar], source_etype=kind), align=bytes_of(kind))
                 self.e.storage.mark(stored, memory)
 
             if e.guarded or mask is None:
@@ -340,7 +346,7 @@ class MemoryAccess:
         b = e.builder
         for first in range(0, e.width, length):
             address = b.gep(start, [self._at(index, first)], source_etype=kind)
-            alignment = self._alignment(memory, index, first, length)
+            alignment = self._alignment(memory, kind, index, first, length)
             part = self._part(vector, first, length)
             if mask is None:
                 stored = b.store(part, address, align=alignment)
@@ -359,7 +365,7 @@ class MemoryAccess:
             raise Unfit
         pointers = self._addresses(memory, kind, start, index)
         name = f"llvm.masked.scatter.{mangled(vector.type)}.v{e.width}p0"
-        size = ir.Constant(I32, memory.type.itemsize)
+        size = ir.Constant(I32, bytes_of(kind))
         stored = call_intrinsic(e.builder, name, ir.VoidType(), vector, pointers, size, e.masks.explicit(mask))
         self.e.storage.mark(stored, memory)
 
@@ -396,7 +402,7 @@ class MemoryAccess:
         b = self.e.builder
         for lane in range(self.e.width):
             address = b.gep(start, [self._at(index, lane)], source_etype=kind)
-            stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=memory.type.itemsize)
+            stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=bytes_of(kind))
             self.e.storage.mark(stored, memory)
 
 

@@ -356,7 +356,8 @@ class _Fission:
         if value in seen or self.at_block_level(value):
             return 0
         seen.add(value)
-        if isinstance(value, nodes.Load | nodes.Get | nodes.Exchange | nodes.Atomic | nodes.Result):
+        reads = isinstance(value, nodes.Load) and not (isinstance(value.memory, nodes.Array) and value.memory.space == "parameter")
+        if reads or isinstance(value, nodes.Check | nodes.Get | nodes.Exchange | nodes.Atomic | nodes.Result):
             return _RECOMPUTE_LIMIT + 1
         own = 0 if self.uniformity.level(value) is Level.BLOCK else 1
         if isinstance(value, nodes.Binary) and value.op in ("div", "floordiv", "mod") and not isinstance(value.right, nodes.Constant):

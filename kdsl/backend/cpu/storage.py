@@ -70,7 +70,7 @@ class Storage:
 
     def scope_of(self, memory: nodes.Memory) -> int:
         """The same number for arrays that may be the same memory."""
-        return id(self._scopes[memory])
+        return id(self._scopes[memory]) if memory in self._scopes else 0  # nobody writes to arrays of parameters
 
     def mark(self, access: Any, memory: Any) -> None:
         """Tell LLVM which array an instruction touches."""
@@ -93,20 +93,33 @@ class Storage:
         e = self.e
         if isinstance(memory, nodes.View):
             return e.arguments[f"{memory.name}.address"]
+        if memory.space == "parameter":
+            return e.arguments[memory.name]
         start = e.scratch.pointer(self._offsets[memory])
         if memory.space == "local" and e.plan.has_barriers and e.groups > 1:
             place = e.builder.mul(e.specials.group, e.i64(self._local_stride[memory]))
             start = e.builder.gep(start, [place], source_etype=ir.IntType(8))
         return start
 
-    def index(self, memory: nodes.Memory, indices: list[Lanes]) -> Lanes:
-        """The number of the element: by its strides in a view, row-major in an array, element by element and lane by lane in a local one."""
-        total = indices[0]
+    def index(self, memory: nodes.Memory, indices: list[Lanes], field: nodes.Field | None = None) -> Lanes:
+        """The number of the element, or of a number in it: by its strides in a view, row-major in an array, element by element and lane by lane in a local one.
+
+        Of a number in a struct it counts in numbers of that size from the start of the array."""
         if isinstance(memory, nodes.View):
-            return total if memory.rank == 1 else self._strided(memory, indices)
-        for extent, index in zip(memory.shape[1:], indices[1:], strict=True):
-            total = self._sum(self._times(total, extent), index)
-        if memory.space == "local":
+            rank = memory.rank
+            total = indices[0] if rank == 1 else self._strided(memory, indices[:rank])
+        else:
+            rank = len(memory.shape)
+            total = indices[0]
+            for extent, index in zip(memory.shape[1:], indices[1:rank], strict=True):
+                total = self._sum(self._times(total, extent), index)
+        if field is not None:
+            element, first, steps = _units(memory, field)
+            total = self._times(total, element)
+            for step, index in zip(steps, indices[rank:], strict=True):
+                total = self._sum(total, self._times(index, step))
+            total = self._sum(total, self.e.lanes.number(I64, first))
+        if isinstance(memory, nodes.Array) and memory.space == "local":
             total = self._sum(self._times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
         return total
 
@@ -129,3 +142,10 @@ class Storage:
         lanes = self.e.lanes
         total = lanes.add(a, b)
         return Vector(self.e.builder.add(lanes.vector(a), lanes.vector(b))) if total is None else total
+
+
+def _units(memory: nodes.Memory, field: nodes.Field) -> tuple[int, int, tuple[int, ...]]:
+    """How the place of a number follows from the place of its element, all in units of the number's own size: units per element, units to the field, units per
+    index of the arrays within. They divide, because every field lies at its natural alignment."""
+    unit = field.type.itemsize
+    return memory.type.itemsize // unit, field.offset // unit, tuple(stride // unit for stride in field.strides)

@@ -71,7 +71,9 @@ def value_type(of: DType, width: int | None = None) -> ir.Type:
 
 
 def memory_type(of: DType, width: int | None = None) -> ir.Type:
-    """The LLVM type of an element in memory: `bool` is a byte."""
+    """The LLVM type of an element in memory: `bool` is a byte, a struct so many bytes."""
+    if of.kind == "struct":
+        return ir.ArrayType(ir.IntType(8), of.itemsize)
     scalar = ir.IntType(8) if of.is_bool else value_type(of)
     return scalar if width is None else ir.VectorType(scalar, width)
 

@@ -1,4 +1,4 @@
-"""The entry of a kernel: its parameters, which are the slots of `kdsl.ir.abi` in order, and its attributes.
+"""The entry of a kernel: its parameters, which are the arguments of `kdsl.ir.abi` in order, and its attributes.
 
 Memory of views is addressed in the global space, so accesses need no conversion of addresses. What is not here: the body.
 """
@@ -12,7 +12,7 @@ from llvmlite import ir
 from kdsl.backend.llvm.module import memory_type
 from kdsl.backend.nvptx.aliasing import Promise, promises
 from kdsl.ir import nodes
-from kdsl.ir.abi import MAP_ALIGNMENT, MAP_BYTES, Slot, SlotKind, layout
+from kdsl.ir.abi import MAP_ALIGNMENT, MAP_BYTES, Argument, Slot, SlotKind, layout
 from kdsl.lang.intrinsics import INTRINSICS, ToInstruction
 
 GLOBAL: Final = 1
@@ -47,17 +47,25 @@ class Entry:
     """The LLVM function of a kernel, and its parameters."""
 
     def __init__(self, module: ir.Module, kernel: nodes.Kernel, name: str) -> None:
-        slots = layout(kernel).slots
-        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_type(slot) for slot in slots]), name)
+        arguments = layout(kernel).arguments
+        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_argument_type(argument) for argument in arguments]), name)
         self.function.calling_convention = "ptx_kernel"
         self.cluster = kernel.attributes.cluster or (1, 1, 1)
         """Blocks of a cluster along x, y and z."""
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
         self._arguments: dict[tuple[SlotKind, object, int], Any] = {}
-        for slot, argument in zip(slots, self.function.args, strict=True):
-            self._arguments[slot.kind, slot.parameter or slot.name, slot.dimension] = argument
-            self._describe(slot, argument)
+        self._structs: dict[nodes.StructParameter, Any] = {}
+        for packed, argument in zip(arguments, self.function.args, strict=True):
+            if packed.struct is not None:
+                self._structs[packed.struct] = argument
+                # loads from it become loads from the space of parameters
+                attribute(argument.attributes, f"byval([{packed.struct.type.size} x i8])")
+                argument.attributes.align = packed.struct.type.alignment
+            else:
+                (slot,) = packed.slots
+                self._arguments[slot.kind, slot.parameter or slot.name, slot.dimension] = argument
+                self._describe(slot, argument)
         attributes = self.function.attributes
         attributes.add("convergent")
         attributes.add("nounwind")
@@ -92,9 +100,20 @@ class Entry:
         """Elements from one index of a dimension to the next, i64, of a view of several dimensions."""
         return self._arguments["stride", view, dimension]
 
-    def value(self, parameter: nodes.ScalarParameter) -> Any:
+    def value(self, parameter: nodes.ScalarParameter, builder: ir.IRBuilder) -> Any:
         """A scalar as it was passed (a bool is a byte)."""
-        return self._arguments["value", parameter, 0]
+        if parameter.member is None:
+            return self._arguments["value", parameter, 0]
+        place, kind = self._within(parameter.member, builder), memory_type(parameter.type)
+        return builder.load(place, align=parameter.type.alignment, typ=kind)
+
+    def array(self, array: nodes.Array, builder: ir.IRBuilder) -> Any:
+        """The address of an array in a struct."""
+        assert array.member is not None
+        return self._within(array.member, builder)
+
+    def _within(self, member: nodes.Member, builder: ir.IRBuilder) -> Any:
+        return builder.gep(self._structs[member.owner], [ir.IntType(64)(member.offset)], inbounds=True, source_etype=ir.IntType(8))
 
     def hidden(self, name: str) -> Any:
         """A parameter that every kernel has."""
@@ -126,6 +145,10 @@ class Entry:
 
 def _is_pointer(slot: Slot) -> bool:
     return slot.kind == "address" or (slot.kind == "hidden" and slot.name in _POINTERS)
+
+
+def _argument_type(argument: Argument) -> ir.Type:
+    return ir.PointerType() if argument.struct is not None else _type(argument.slots[0])
 
 
 def _type(slot: Slot) -> ir.Type:

@@ -232,6 +232,8 @@ class Lowering:
                 return b.load(self._variables[op.variable], typ=value_type(op.type))
             case nodes.Load():
                 return self._memory.load(op, [self._use(i) for i in op.indices], self._rank(op.remote))
+            case nodes.Check():
+                return self._memory.check(op, [self._use(i) for i in op.indices], self._rank(op.remote))
             case nodes.Exchange():
                 return self._exchange(op)
             case nodes.Agreed():
@@ -253,7 +255,7 @@ class Lowering:
         return self._once[key]
 
     def _parameter(self, parameter: nodes.ScalarParameter) -> Any:
-        argument = self._entry.value(parameter)
+        argument = self._entry.value(parameter, self._prologue)
         return self._prologue.icmp_unsigned("!=", argument, ir.IntType(8)(0)) if parameter.type.is_bool else argument
 
     def _special(self, name: nodes.SpecialName) -> Any:

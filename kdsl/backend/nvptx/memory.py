@@ -55,11 +55,14 @@ class Memory:
         for number, array in enumerate(kernel.arrays):
             make = self._shared if array.space == "shared" else self._local
             self._bases[array] = make(array, number, prologue)
+        for parameter in kernel.parameters:
+            if isinstance(parameter, nodes.Array):
+                self._bases[parameter] = entry.array(parameter, prologue)
 
     def _shared(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
         if self._layout.is_dynamic:
             return prologue.gep(_dynamic_shared(prologue.module), [_I64(self._layout.offsets[array])], source_etype=_I8)
-        held = ir.ArrayType(memory_type(array.type), array.size)
+        held = _held(array)
         variable = ir.GlobalVariable(
             prologue.module,
             held,
@@ -72,7 +75,7 @@ class Memory:
         return opaque(variable)
 
     def _local(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
-        held = prologue.alloca(ir.ArrayType(memory_type(array.type), array.size), name=f"local{number}")
+        held = prologue.alloca(_held(array), name=f"local{number}")
         held.align = ALIGNMENT
         return opaque(held)
 
@@ -81,11 +84,11 @@ class Memory:
     def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
         """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
         if not op.checked:
-            return self._load(op.memory, indices, rank)
+            return self._load(op, indices, rank)
         zero = ir.Constant(value_type(op.type), 0)
         bad, after = self._check(op, indices, rank)
         b = self._builder
-        value = self._load(op.memory, indices, rank)
+        value = self._load(op, indices, rank)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -99,7 +102,7 @@ class Memory:
         b = self._builder
         after = self._check(op, indices, rank)[1] if op.checked else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
-        self._scopes.mark(b.store(stored, self.address(op.memory, indices, rank), align=op.value.type.itemsize), op.memory)
+        self._scopes.mark(b.store(stored, self.address(op.memory, indices, rank, op.field), align=op.value.type.itemsize), op.memory)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
@@ -108,15 +111,27 @@ class Memory:
         """The old value of the element, or 0 where a check fails."""
         b = self._builder
         if not op.checked:
-            return atomics.atomic(b, op, self.address(op.memory, indices, rank), arguments, self._capability)
+            return atomics.atomic(b, op, self.address(op.memory, indices, rank, op.field), arguments, self._capability)
         bad, after = self._check(op, indices, rank)
-        old = atomics.atomic(b, op, self.address(op.memory, indices, rank), arguments, self._capability)
+        old = atomics.atomic(b, op, self.address(op.memory, indices, rank, op.field), arguments, self._capability)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
         result = b.phi(old.type)
         result.add_incoming(old, good)
         result.add_incoming(ir.Constant(old.type, 0), bad)
+        return result
+
+    def check(self, op: nodes.Check, indices: list[Any], rank: Any) -> Any:
+        """Whether all indices are inside, after recording a failure if not."""
+        b = self._builder
+        bad, after = self._check(op, indices, rank)
+        good = b.block
+        b.branch(after)
+        b.position_at_end(after)
+        result = b.phi(ir.IntType(1))
+        result.add_incoming(ir.IntType(1)(1), good)
+        result.add_incoming(ir.IntType(1)(0), bad)
         return result
 
     def assertion(self, condition: Any, site: int, about: Sequence[Any] = ()) -> None:
@@ -138,10 +153,10 @@ class Memory:
             return [self._entry.length(memory, dimension) for dimension in range(memory.rank)]
         return [_I64(extent) for extent in memory.shape]
 
-    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Any], rank: Any) -> tuple[Any, Any]:
+    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check, indices: list[Any], rank: Any) -> tuple[Any, Any]:
         """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
         b = self._builder
-        extents = self.extents(op.memory)
+        extents = [*self.extents(op.memory), *(_I64(extent) for extent in nodes.extents_within(op))]
         if rank is not None:
             indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
         # A negative index is a large unsigned one; an extent is never negative
@@ -164,11 +179,11 @@ class Memory:
         b.position_at_end(good)
         return bad, after
 
-    def _load(self, memory: nodes.Memory, indices: list[Any], rank: Any = None) -> Any:
-        b, of = self._builder, memory.type
-        if isinstance(memory, nodes.Array) and memory not in self._stored:
+    def _load(self, op: nodes.Load, indices: list[Any], rank: Any) -> Any:
+        b, of, memory = self._builder, op.type, op.memory
+        if isinstance(memory, nodes.Array) and memory.space != "parameter" and memory not in self._stored:
             return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
-        loaded = b.load(self.address(memory, indices, rank), align=of.itemsize, typ=memory_type(of))
+        loaded = b.load(self.address(memory, indices, rank, op.field), align=of.itemsize, typ=memory_type(of))
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):
@@ -180,24 +195,32 @@ class Memory:
             self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)
 
-    def address(self, memory: nodes.Memory, indices: list[Any], rank: Any = None) -> Any:
-        """Where an element lies, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the cluster.
-        Of a tensor map, its descriptor."""
+    def address(self, memory: nodes.Memory, indices: list[Any], rank: Any = None, field: nodes.Field | None = None) -> Any:
+        """Where an element lies, or a number in it, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the
+        cluster. Of a tensor map, its descriptor."""
         b, element = self._builder, memory_type(memory.type)
         if isinstance(memory, nodes.TensorMap):
             return self._entry.address(memory)
+        dimensions = memory.rank if isinstance(memory, nodes.View) else len(memory.shape)
+        own, within = indices[:dimensions], indices[dimensions:]
         if isinstance(memory, nodes.View):
-            place = indices[0]
+            place = own[0]
             if memory.rank > 1:
-                places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(indices)]
+                places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(own)]
                 place = functools.reduce(b.add, places)
             start = self._entry.address(memory)
-            return b.gep(start if rank is None else remote_address(b, start, rank), [place], inbounds=True, source_etype=element)
-        if memory.swizzle:
-            indices = [*indices[:-1], self._swizzled(memory, indices)]
-        linear = _linear(b, memory.shape, indices)
-        base = self._bases[memory] if rank is None else remote_address(b, self._bases[memory], rank)
-        return b.gep(base, [_I64(0), linear], inbounds=True, source_etype=ir.ArrayType(element, memory.size))
+            address = b.gep(start if rank is None else remote_address(b, start, rank), [place], inbounds=True, source_etype=element)
+        else:
+            if memory.swizzle:
+                own = [*own[:-1], self._swizzled(memory, own)]
+            linear = _linear(b, memory.shape, own)
+            base = self._bases[memory] if rank is None else remote_address(b, self._bases[memory], rank)
+            address = b.gep(base, [_I64(0), linear], inbounds=True, source_etype=_held(memory))
+        if field is not None:
+            for index, stride in zip(within, field.strides, strict=True):
+                address = b.gep(address, [index], inbounds=True, source_etype=ir.ArrayType(_I8, stride))
+            address = b.gep(address, [_I64(field.offset)], inbounds=True, source_etype=_I8)
+        return address
 
     def _swizzled(self, memory: nodes.Array, indices: list[Any]) -> Any:
         """The last index, with the chunk of 16 bytes that it lies in exchanged as the row says (`kdsl.lang.swizzle`)."""
@@ -205,6 +228,11 @@ class Memory:
         row = _linear(b, memory.shape[:-1], indices[:-1]) if len(indices) > 1 else _I64(0)
         exchange = b.and_(b.udiv(row, _I64(swizzle.rows_per_line(span))), _I64(swizzle.chunks(span) - 1))
         return b.xor(indices[-1], b.mul(exchange, _I64(swizzle.CHUNK // memory.type.itemsize)))
+
+
+def _held(array: nodes.Array) -> ir.ArrayType:
+    """The LLVM type of an array."""
+    return ir.ArrayType(memory_type(array.type), array.size)
 
 
 def _linear(builder: ir.IRBuilder, shape: Sequence[int], indices: Sequence[Any]) -> Any:
