@@ -67,6 +67,8 @@ def _element(ctx: Context, row: Intrinsic, lowering: ToAtomic, target: Value, pl
         kind = "Slice" if target.read_only else target.view.kind
         why = "each element of which belongs to one thread" if kind == "DisjointSlice" else "which is only read"
         raise ctx.error(f"{row.name}() on `{held.name}`, a {kind}, {why}", place, f"declare it as SliceMut[{held.type}]")
+    if isinstance(target, ArrayRef) and target.array.space == "constant":
+        raise ctx.error(f"{row.name}() on `{held.name}`, a constant array, which is only read", place, "use a shared_array or a SliceMut")
     if isinstance(target, ArrayRef) and target.read_only:
         raise ctx.error(
             f"{row.name}() on `{held.name}`, which came here as a Slice and is only read", place, f"annotate it as SliceMut[{held.type}]"

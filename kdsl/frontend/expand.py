@@ -243,6 +243,8 @@ def _view_argument(
 ) -> Value:
     element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
     has = "SliceMut" if isinstance(value, ArrayRef) else value.view.kind if isinstance(value, ViewRef) else None
+    if isinstance(value, ArrayRef) and value.array.space == "constant":
+        has = "Slice"
     # a DisjointSlice goes where a SliceMut is asked for, because its own rule still holds there; more than a view offers cannot be asked
     fits = has is not None and _VIEWS.index(annotation.kind) <= _VIEWS.index(has)
     fits = fits and (value.view.rank if isinstance(value, ViewRef) else annotation.rank) == annotation.rank

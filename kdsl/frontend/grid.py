@@ -66,6 +66,9 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)):
+        if isinstance(op, nodes.Exchange):
             return Level.LANE
+        if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
+            constant = isinstance(op.memory, nodes.Array) and op.memory.space == "constant"
+            return super()._value_level(op) if constant else Level.LANE
         return super()._value_level(op)

@@ -107,7 +107,7 @@ class SharedView(View):
 
 @dataclass(eq=False)
 class Array:
-    """A shared or local array of the kernel, row-major, of fixed shape. Elements start undefined."""
+    """A shared, local or constant array of the kernel, row-major, of fixed shape. Elements start undefined, those of a constant array are its content."""
 
     name: str
     """Name for people."""
@@ -115,12 +115,14 @@ class Array:
     """Element type."""
     shape: tuple[int, ...]
     """Elements along each dimension."""
-    space: Literal["shared", "local"]
-    """One per block, or one per thread."""
+    space: Literal["shared", "local", "constant"]
+    """One per block, one per thread, or part of the code."""
     alignment: int = ALIGNMENT
     """Bytes at a multiple of which a shared array begins, a power of two, 16 to 1024."""
     swizzle: int = 0
     """Span in bytes of the swizzled layout in which the rows of a shared array lie, 0 for none (`kdsl.lang.swizzle`). A row is as long as the span."""
+    content: bytes = b""
+    """Of a constant array, its elements as they lie in memory."""
 
     @property
     def size(self) -> int:

@@ -223,6 +223,8 @@ class _Verifier:
             shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
             self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
         self.same((memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
+        written = isinstance(op, nodes.Store | nodes.Atomic)
+        self.require(not written or not isinstance(memory, nodes.Array) or memory.space != "constant", "a constant array is only read", op)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
 
