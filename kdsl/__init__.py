@@ -19,6 +19,7 @@ from kdsl.compiler import CompiledKernel, Kernel, checked, kernel
 from kdsl.errors import BoundsError, ContractError, DeviceError, GraphError, LaunchError
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.function import function
+from kdsl.lang.constants import ConstantArray, constant_array
 from kdsl.lang.geometry import elements, rows, sweep, tiles
 from kdsl.lang.intrinsics import (
     WARP_SIZE,
@@ -200,6 +201,7 @@ __all__ = [
     "BoundsError",
     "CompiledKernel",
     "Const",
+    "ConstantArray",
     "ContractError",
     "DType",
     "Device",
@@ -267,6 +269,7 @@ __all__ = [
     "cluster_size",
     "commit_copies",
     "commit_stores",
+    "constant_array",
     "copy_async",
     "copysign",
     "cos",

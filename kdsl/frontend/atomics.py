@@ -74,6 +74,8 @@ def _shared_memory(ctx: Context, row: Intrinsic, target: Value, place: ast.AST) 
         raise ctx.error(
             f"{row.name}() on `{held.name}`, an array in a struct, which is only read", place, "use a SliceMut or a shared_array"
         )
+    if isinstance(target, ArrayRef) and target.array.space == "constant":
+        raise ctx.error(f"{row.name}() on `{held.name}`, a constant array, which is only read", place, "use a shared_array or a SliceMut")
     if isinstance(target, ArrayRef) and target.read_only:
         raise ctx.error(
             f"{row.name}() on `{held.name}`, which came here as a Slice and is only read", place, f"annotate it as SliceMut[{held.type}]"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from kdsl.frontend import cleanup, clusters, convergence, grid
+from kdsl.frontend import cleanup, clusters, convergence, grid, tables
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
@@ -137,7 +137,7 @@ def _finish(ctx: Context) -> nodes.Kernel:
     kernel = nodes.Kernel(
         name=ctx.declaration.name,
         parameters=ctx.parameters,
-        arrays=ctx.arrays,
+        arrays=tables.used(ctx.arrays, body),
         variables=variables,
         block_dim=ctx.block_dim,
         sites=list(ctx.sites),

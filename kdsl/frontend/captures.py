@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
+from kdsl.lang.constants import ConstantArray
 from kdsl.lang.types import is_real
 
 
@@ -139,14 +140,14 @@ def look_up(function: FunctionType, name: str) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two captured values mean the same to a kernel: numbers by type and value, everything else by identity."""
+    """Whether two captured values mean the same to a kernel: numbers by type and value, constant arrays by what they hold, everything else by identity."""
     if a is b:
         return True
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if is_number(a) and is_number(b):
         return type(a) is type(b) and repr(a) == repr(b)  # tells -0.0 from 0.0, and not one NaN from another
-    return False
+    return isinstance(a, ConstantArray) and a == b
 
 
 def is_number(value: Any) -> bool:

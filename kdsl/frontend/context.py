@@ -15,8 +15,9 @@ from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import Source
-from kdsl.frontend.values import Value
+from kdsl.frontend.values import ArrayRef, Value
 from kdsl.ir import nodes, ranges
+from kdsl.lang.constants import ConstantArray
 from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.limits import SHARED_BYTES
@@ -197,6 +198,7 @@ class Context:
         self.parameters: list[nodes.ScalarParameter | nodes.View | nodes.Array] = []
         self.arrays: list[nodes.Array] = []
         self.shared_views: list[nodes.SharedView] = []
+        self.tables: dict[ConstantArray, ArrayRef] = {}
         self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
         self.variables: list[nodes.Variable] = []
         self.sites: dict[nodes.Site, int] = {}

@@ -245,13 +245,11 @@ def _view_argument(
     ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType], what: str, node: ast.AST
 ) -> Value:
     element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
-    has = (
-        ("Slice" if value.member else "SliceMut")
-        if isinstance(value, ArrayRef)
-        else value.view.kind
-        if isinstance(value, ViewRef)
-        else None
-    )
+    has = None
+    if isinstance(value, ArrayRef):
+        has = "Slice" if value.member or value.array.space == "constant" else "SliceMut"
+    elif isinstance(value, ViewRef):
+        has = value.view.kind
     # a DisjointSlice goes where a SliceMut is asked for, because its own rule still holds there; more than a view offers cannot be asked
     fits = has is not None and _VIEWS.index(annotation.kind) <= _VIEWS.index(has)
     fits = fits and (value.view.rank if isinstance(value, ViewRef) else annotation.rank) == annotation.rank

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
 
-from kdsl.frontend import calls, memory, operators, parts, slices, structs, tuples
+from kdsl.frontend import calls, memory, operators, parts, slices, structs, tables, tuples
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
@@ -336,7 +336,7 @@ def _of_module(ctx: Context, base: Module, name: str, node: ast.Attribute) -> Va
     meaning = from_python(dotted, value)
     if isinstance(meaning, Foreign):
         raise foreign(ctx, meaning, node)
-    return meaning
+    return tables.resolve(ctx, dotted, meaning, node)
 
 
 def _index_triple(ctx: Context, base: IndexTriple, name: str, node: ast.Attribute) -> Value:

@@ -66,8 +66,13 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        own = isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)
-        parameter = isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array) and op.memory.space == "parameter"
-        if isinstance(op, nodes.Exchange) or (own and not parameter):
+        if isinstance(op, nodes.Exchange):
             return Level.LANE
+        if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
+            same = isinstance(op.memory, nodes.Array) and op.memory.space in ("constant", "parameter")
+            return super()._value_level(op) if same else Level.LANE
+            return Level.LANE
+        if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
+            constant = isinstance(op.memory, nodes.Array) and op.memory.space == "constant"
+            return super()._value_level(op) if constant else Level.LANE
         return super()._value_level(op)

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from typing import Final, TypeAlias
 
-from kdsl.frontend import shared
+from kdsl.frontend import shared, tables
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
@@ -43,6 +43,9 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
         register = _register(ctx, base, places)
         if register is not None:
             return ctx.get(register)
+        known = tables.known_element(ctx, base.array, places)
+        if known is not None:
+            return known
         checked = _array_checked(ctx, base, places)
         return _loaded(ctx, base.array, places, checked, base.array.name)
     if isinstance(base, RemoteRef):
@@ -65,6 +68,9 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         with ctx.at(node):
             _stored(ctx, view, places, number, checked, view.name)
     elif isinstance(base, ArrayRef):
+        if base.array.space == "constant":
+            hint = "copy it to a shared or local array to change it"
+            raise ctx.error(f"`{base.array.name}` is a constant array, which is only read", node, hint)
         places = _array_indices(ctx, base, subscript, node)
         number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
         register = _register(ctx, base, places)

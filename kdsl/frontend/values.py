@@ -16,6 +16,7 @@ import numpy as np
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.ir import nodes
+from kdsl.lang.constants import ConstantArray
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.struct_type import FieldType, StructType
 from kdsl.lang.types import BOOL, F32, I64, DType
@@ -221,7 +222,7 @@ Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
 Value: TypeAlias = (
     Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Place | Record | Group | Text | Nothing
     | Module | Builtin | Foreign
-    | DType | Function | Overloaded | Intrinsic | IndexTriple
+    | DType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray
 )  # fmt: skip
 
 _BUILTINS: dict[Callable[..., Any] | type, str] = {
@@ -242,7 +243,7 @@ def from_python(name: str, value: Any) -> Value:
         return Literal(_plain(value))
     if value is None:
         return Nothing()
-    if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple):
+    if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray):
         return value
     if isinstance(value, type) and isinstance(struct := getattr(value, "__kdsl_struct__", None), StructType):
         return struct
@@ -318,6 +319,8 @@ def describe(value: Value) -> str:
             return f"the Python object {value.name} ({type(value.value).__name__})"
         case DType():
             return f"the type {value.name}"
+        case ConstantArray():
+            return f"a constant array of {value.dtype}"
         case IndexTriple():
             return f"{value.name} (use .x, .y or .z)"
         case _:

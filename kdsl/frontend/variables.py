@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kdsl.frontend import structs
+from kdsl.frontend import structs, tables
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
@@ -59,7 +59,7 @@ def captured(ctx: Context, name: str, node: ast.expr) -> Value:
     meaning = from_python(name, value)
     if isinstance(meaning, Foreign):
         raise foreign(ctx, meaning, node)
-    return meaning
+    return tables.resolve(ctx, name, meaning, node)
 
 
 def foreign(ctx: Context, value: Foreign, node: ast.expr) -> Exception:

@@ -130,7 +130,8 @@ class SharedView(View):
 
 @dataclass(eq=False)
 class Array:
-    """A shared or local array of the kernel, row-major, of fixed shape; its elements start undefined. Or an array in a struct parameter, which is only read."""
+    """An array of fixed shape, row-major: shared or local, whose elements start undefined; constant, whose elements are its content; or an array in a struct
+    parameter. The last two are only read."""
 
     name: str
     """Name for people."""
@@ -138,12 +139,14 @@ class Array:
     """Element type, a number or a struct."""
     shape: tuple[int, ...]
     """Elements along each dimension."""
-    space: Literal["shared", "local", "parameter"]
-    """One per block, one per thread, or one per launch."""
+    space: Literal["shared", "local", "constant", "parameter"]
+    """One per block, one per thread, part of the code, or one per launch."""
     alignment: int = ALIGNMENT
     """Bytes at a multiple of which a shared array begins, a power of two, 16 to 1024."""
     swizzle: int = 0
     """Span in bytes of the swizzled layout in which the rows of a shared array lie, 0 for none (`kdsl.lang.swizzle`). A row is as long as the span."""
+    content: bytes = b""
+    """Of a constant array, its elements as they lie in memory."""
     member: Member | None = None
     """Its place in a struct parameter."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from kdsl.ir import nodes
 from kdsl.lang.limits import ALIGNMENT
 from kdsl.lang.types import DType
@@ -33,7 +35,8 @@ class _Printer:
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
             swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
-            self.lines.append(f"  {array.space} {name}: {_element(array.type)}{list(array.shape)}{aligned}{swizzle}")
+            content = f" {hashlib.sha256(array.content).hexdigest()}" if array.space == "constant" else ""
+            self.lines.append(f"  {array.space} {name}: {_element(array.type)}{list(array.shape)}{aligned}{swizzle}{content}")
         for view in kernel.shared_views:
             aligned = f" align {view.begins_at}" if view.begins_at != ALIGNMENT else ""
             self.lines.append(f"  shared {view.name}: {_element(view.type)}[{', '.join(map(str, view.extents))}]{aligned}")

@@ -232,7 +232,7 @@ class _Verifier:
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
         if isinstance(op, nodes.Store | nodes.Atomic) and isinstance(memory, nodes.Array):
-            self.require(memory.space != "parameter", "parameters are only read", op)
+            self.require(memory.space not in ("parameter", "constant"), "parameters and constant arrays are only read", op)
 
     def remote(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check) -> None:
         if op.remote is not None:

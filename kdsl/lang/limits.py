@@ -9,6 +9,8 @@ STATIC_SHARED_BYTES: Final = 48 * 1024
 SHARED_BYTES: Final = 227 * 1024
 """Shared memory that a block can have on the GPU that has most (CUDA programming guide, "Technical Specifications per Compute Capability"). Each target has
 its own limit below it (`kdsl.backend.nvptx.occupancy`)."""
+CONSTANT_BYTES: Final = 64 * 1024
+"""Constant memory of a module (same table)."""
 LOCAL_BYTES: Final = 512 * 1024
 """Local memory of a thread (same table)."""
 ALIGNMENT: Final = 16

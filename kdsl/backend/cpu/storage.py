@@ -27,6 +27,7 @@ class Storage:
         self.e = emission
         self._local_stride: dict[nodes.Array, int] = {}
         self._offsets: dict[nodes.Array, int] = {}
+        self._tables: dict[nodes.Array, Any] = {}
         self._scopes: dict[Any, Any] = {}
         self._every_scope: list[Any] = []
         self._metadata: dict[int, tuple[Any, Any]] = {}
@@ -52,6 +53,9 @@ class Storage:
             self._scopes[view] = scope(f"shared {view.name}")
         for number, array in enumerate(e.kernel.arrays):
             self._scopes[array] = scope(f"array {number}")
+            if array.space == "constant":
+                self._tables[array] = self._table(array, number)
+                continue
             size = array.size * array.type.itemsize
             if array.space == "local":
                 size *= e.width
@@ -65,6 +69,17 @@ class Storage:
         other = copy.copy(self)
         other.e = emission
         return other
+
+    def _table(self, array: nodes.Array, number: int) -> Any:
+        """A constant array, as part of the code."""
+        held = ir.ArrayType(ir.IntType(8), len(array.content))
+        table = ir.GlobalVariable(self.e.module, held, f"table.{number}")
+        table.global_constant = True
+        table.linkage = "internal"
+        table.align = ALIGNMENT
+        table.initializer = ir.Constant(held, bytearray(array.content))
+        table.type = ir.PointerType()  # a plain address, as LLVM has it
+        return table
 
     # --------------------------------------------------------------------------------------------------------------- aliasing
 
@@ -95,6 +110,8 @@ class Storage:
             return e.arguments[f"{memory.name}.address"]
         if memory.space == "parameter":
             return e.arguments[memory.name]
+        if memory.space == "constant":
+            return self._tables[memory]
         start = e.scratch.pointer(self._offsets[memory])
         if memory.space == "local" and e.plan.has_barriers and e.groups > 1:
             place = e.builder.mul(e.specials.group, e.i64(self._local_stride[memory]))

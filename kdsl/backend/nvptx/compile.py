@@ -44,6 +44,7 @@ def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: in
         raise ValueError("a PTX module has at least one kernel")
     for kernel in kernels:
         limits.check(kernel, gpu)
+    limits.check_together(kernels)
     version = max(_least_version(kernel, gpu) for kernel in kernels)
     initialise()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)

@@ -19,6 +19,8 @@ GLOBAL: Final = 1
 """LLVM's number of the global address space."""
 SHARED: Final = 3
 """LLVM's number of the shared address space."""
+CONSTANT: Final = 4
+"""LLVM's number of the constant address space."""
 LONGEST_VIEW: Final = 1 << 48
 """No array has more elements: device addresses have fewer bits than this says."""
 

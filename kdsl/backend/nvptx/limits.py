@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kdsl.backend.nvptx.occupancy import shared_limit
@@ -9,7 +10,7 @@ from kdsl.backend.nvptx.targets import Target
 from kdsl.ir import nodes
 from kdsl.ir.abi import layout
 from kdsl.ir.shared import shared_layout
-from kdsl.lang.limits import LOCAL_BYTES, footprint
+from kdsl.lang.limits import CONSTANT_BYTES, LOCAL_BYTES, footprint
 
 PARAMETER_BYTES: Final = 4096
 """Parameter space of an entry that every PTX version here allows (PTX ISA, "Kernel Function Parameters")."""
@@ -41,6 +42,18 @@ def check(kernel: nodes.Kernel, target: Target) -> None:
     operations = sum(1 for _ in nodes.walk(kernel.body))
     if operations > OPERATIONS:
         raise LimitError(kernel, f"has {operations} operations after unrolling; at most {OPERATIONS} are compiled: unroll less")
+
+
+def check_together(kernels: Sequence[nodes.Kernel]) -> None:
+    """Raise LimitError if the kernels of a module have too many tables for its constant memory; equal ones count once."""
+    tables: dict[bytes, nodes.Array] = {}
+    for kernel in kernels:
+        tables.update({array.content: array for array in kernel.arrays if array.space == "constant"})
+        used = sum(footprint(len(content), 1) for content in tables)
+        if used > CONSTANT_BYTES:
+            named = ", ".join(f"{array.name} {len(content)}" for content, array in tables.items())
+            what = f"of a module, whose constant arrays up to it take {used} bytes ({named})"
+            raise LimitError(kernel, f"{what}; a module has {CONSTANT_BYTES}: compile its kernels one by one")
 
 
 def _check_arrays(kernel: nodes.Kernel, space: str, used: int, most: int, advice: str) -> None:

@@ -6,6 +6,7 @@ A failed check goes to a cold block that records it and comes back: there is no 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from llvmlite import ir
 
 from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.backend.nvptx import atomics
-from kdsl.backend.nvptx.entry import SHARED, Entry, opaque
+from kdsl.backend.nvptx.entry import CONSTANT, SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.instructions.clusters import remote_address
 from kdsl.backend.nvptx.scopes import Scopes
@@ -53,7 +54,7 @@ class Memory:
         self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
-            make = self._shared if array.space == "shared" else self._local
+            make = {"shared": self._shared, "local": self._local, "constant": self._constant}[array.space]
             self._bases[array] = make(array, number, prologue)
         for parameter in kernel.parameters:
             if isinstance(parameter, nodes.Array):
@@ -78,6 +79,19 @@ class Memory:
         held = prologue.alloca(_held(array), name=f"local{number}")
         held.align = ALIGNMENT
         return opaque(held)
+
+    def _constant(self, array: nodes.Array, number: int, prologue: ir.IRBuilder) -> Any:
+        """Kernels of a module share tables that hold the same."""
+        name = f"{internal('constant', len(array.content))}_{hashlib.sha256(array.content).hexdigest()[:16]}"
+        if name not in prologue.module.globals:
+            held = ir.ArrayType(_I8, len(array.content))
+            variable = ir.GlobalVariable(prologue.module, held, name, addrspace=CONSTANT)
+            variable.linkage = "internal"
+            variable.global_constant = True
+            variable.initializer = ir.Constant(held, bytearray(array.content))
+            variable.align = ALIGNMENT
+            opaque(variable)
+        return prologue.module.globals[name]
 
     # --------------------------------------------------------------------------------------------------------------- accesses
 
@@ -181,7 +195,7 @@ class Memory:
 
     def _load(self, op: nodes.Load, indices: list[Any], rank: Any) -> Any:
         b, of, memory = self._builder, op.type, op.memory
-        if isinstance(memory, nodes.Array) and memory.space != "parameter" and memory not in self._stored:
+        if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
             return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
         loaded = b.load(self.address(memory, indices, rank, op.field), align=of.itemsize, typ=memory_type(of))
         if isinstance(memory, nodes.SharedView):

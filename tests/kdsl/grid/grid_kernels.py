@@ -15,6 +15,7 @@ from kdsl import (
     kernel,
     launch_dependents,
     shared_array,
+    sync_cluster,
     sync_grid,
     sync_threads,
     thread_idx,
@@ -33,6 +34,18 @@ def turn(a: SliceMut[i64], b: SliceMut[i64], rounds: i64) -> None:
         sync_grid()
         a[i] = b[(i + 1) % n]
         sync_grid()
+
+
+@kernel(grid="len(a) // 96", block=96, cooperative=True, cluster=2, requires=("len(a) == len(b)",))
+def turn_in_clusters(a: SliceMut[i64], b: SliceMut[i64], n: i64) -> None:
+    """One round of the same through shared memory that the launch sizes, in clusters."""
+    tile = shared_array(n, i64)
+    i = thread_index()
+    tile[thread_idx.x] = a[(i + 1) % len(a)]
+    sync_cluster()
+    b[i] = tile[thread_idx.x]
+    sync_grid()
+    a[i] = b[(i + 1) % len(a)]
 
 
 @kernel(grid=("len(sums)", 1, 1), block=128, cooperative=True)

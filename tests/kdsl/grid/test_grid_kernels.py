@@ -34,6 +34,18 @@ def test_everybody_waits_for_everybody(device: Any, rounds: int) -> None:
         np.testing.assert_array_equal(a.numpy(), np.roll(x, -2 * rounds))
 
 
+@pytest.mark.parametrize("device", [d for d in GPUS if d.capability >= (9, 0)], ids=str)  # type: ignore[attr-defined]  # GPUs have one
+def test_clusters_wait_for_each_other(device: Any) -> None:
+    x = np.arange(96 * 2 * (device.multiprocessors // 4))
+    for n in (96, 20_000):
+        a, b = device.array(x), device.full(x.size, -1, i64)
+        kernels.turn_in_clusters(a, b, n)
+        np.testing.assert_array_equal(a.numpy(), np.roll(x, -2))
+    n = 96 * 2 * 33 * device.multiprocessors
+    with pytest.raises(LaunchError, match="all have to run at the same time"):
+        kernels.turn_in_clusters(device.zeros(n, i64), device.zeros(n, i64), 96)
+
+
 @on_gpus
 def test_again_and_again_on_two_streams(device: Any) -> None:
     """An odd number of barriers leaves the word of the stream flipped; the next launch goes on from there."""

@@ -17,6 +17,10 @@ def test_the_barrier_of_the_grid_assembles(of: kdsl.Kernel, target: str) -> None
     assert assemble(of.ptx(target), target).registers
 
 
+def test_clusters_that_wait_for_each_other_assemble() -> None:
+    assert assemble(kernels.turn_in_clusters.ptx("sm_90"), "sm_90").registers
+
+
 @pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100a", "sm_110", "sm_120"])
 def test_dependent_launches_assemble(target: str) -> None:
     assert assemble(kernels.add.ptx(target), target).spills == 0
