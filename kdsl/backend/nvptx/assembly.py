@@ -1,6 +1,7 @@
 """Inline PTX: one or several instructions as a statement, a value, or several values.
 
-Operands are written `$0`, `$1` …, results first. All of it is taken by LLVM as an effect that touches all memory, so that nothing moves across it.
+Operands are written `$0`, `$1` …, results first. Unless it is said otherwise LLVM takes all of it as an effect that touches all memory, so that nothing moves
+across it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 _I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
 _ORDERS_ALL: Final = "~{memory}"
 _LETTERS: Final = {16: "h", 32: "r", 64: "l"}
 
@@ -31,6 +33,16 @@ def value(builder: ir.IRBuilder, text: str, result: ir.Type, *arguments: Any, co
     """Instructions that yield a value."""
     constraints = ["=" + letter(result), *(letter(a.type) for a in arguments)]
     return call(builder, text, result, constraints, arguments, convergent=convergent)
+
+
+def values(
+    builder: ir.IRBuilder, text: str, results: Sequence[ir.Type], *arguments: Any, memory: bool = True, convergent: bool = False
+) -> Sequence[Any]:
+    """Instructions that yield any number of values. `memory`: whether they touch memory or order accesses; if not, LLVM may move and drop them."""
+    constraints = [*("=" + letter(of) for of in results), *(letter(a.type) for a in arguments)]
+    result = ir.VoidType() if not results else results[0] if len(results) == 1 else ir.LiteralStructType(results)
+    made = call(builder, text, result, constraints, arguments, effects=memory, memory=memory, convergent=convergent)
+    return (made,) * len(results) if len(results) <= 1 else [builder.extract_value(made, number) for number in range(len(results))]
 
 
 def holds(builder: ir.IRBuilder, text: str, *arguments: Any, convergent: bool = False) -> Any:
@@ -61,3 +73,13 @@ def call(
 def shared_address(builder: ir.IRBuilder, pointer: Any) -> Any:
     """A pointer into the shared space as the 32 bits that instructions take."""
     return builder.ptrtoint(pointer, _I32)
+
+
+def global_address(builder: ir.IRBuilder, pointer: Any) -> Any:
+    """A pointer into the global or the generic space as the 64 bits that instructions take."""
+    return builder.ptrtoint(pointer, _I64)
+
+
+def vector(first: int, count: int) -> str:
+    """`{$4, $5}`: a vector of `count` operands from number `first` on."""
+    return f"{{{', '.join(f'${number}' for number in range(first, first + count))}}}"

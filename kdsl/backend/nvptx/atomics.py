@@ -14,6 +14,7 @@ from llvmlite import ir
 from kdsl.backend.llvm import narrow
 from kdsl.backend.llvm.arithmetic import Arithmetic
 from kdsl.backend.llvm.module import value_type
+from kdsl.backend.nvptx import assembly
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock
 from kdsl.lang.types import BF16, DType
@@ -23,7 +24,6 @@ _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _STRONGEST: Final = {"load": "acquire", "store": "release"}
 """The order that stands behind the fence of a sequentially consistent access, `acq_rel` if not named here."""
-_ORDERS_ALL: Final = "~{memory}"
 _ADDS_BF16: Final = 90
 """Least compute capability with an addition of bf16 (PTX ISA, "atom")."""
 
@@ -45,14 +45,14 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     order = strongest if op.order == "seq_cst" else op.order
     instruction = ".".join(part for part in (name, order, scope, space, suffix, kind) if part)
     if op.order == "seq_cst":
-        _statement(builder, f"fence.sc.{scope};")
+        assembly.statement(builder, f"fence.sc.{scope};")
     place = builder.ptrtoint(address, _I64)
     if op.op == "store":
-        _statement(builder, f"{instruction} [$0], $1;", place, *given)
+        assembly.statement(builder, f"{instruction} [$0], $1;", place, *given)
         return ir.Constant(value_type(op.type), 0)
     operands = "".join(f", ${2 + number}" for number in range(len(given)))
     result = _register(op.type, kind)
-    old = _assembly(builder, f"{instruction} $0, [$1]{operands};", result, place, *given)
+    old = assembly.value(builder, f"{instruction} $0, [$1]{operands};", result, place, *given)
     return builder.bitcast(old, value_type(op.type)) if op.type.is_float and result != value_type(op.type) else old
 
 
@@ -67,18 +67,18 @@ def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: A
     b, place = builder, builder.ptrtoint(address, _I64)
     space, scope = "shared" if isinstance(op.memory, nodes.Array | nodes.SharedView) else "global", SCOPES[op.scope]
     if op.order == "seq_cst":
-        _statement(b, f"fence.sc.{scope};")
+        assembly.statement(b, f"fence.sc.{scope};")
     order = "acq_rel" if op.order == "seq_cst" else op.order
     arithmetic = Arithmetic(b)
     added = _negated(b, op.type, value) if op.op == "sub" else value
-    first = _assembly(b, f"ld.relaxed.{scope}.{space}.b16 $0, [$1];", _I16, place)
+    first = assembly.value(b, f"ld.relaxed.{scope}.{space}.b16 $0, [$1];", _I16, place)
     before, again, done = b.block, b.append_basic_block("exchange"), b.append_basic_block("exchanged")
     b.branch(again)
     b.position_at_end(again)
     seen = b.phi(_I16)
     seen.add_incoming(first, before)
     wanted = arithmetic.combine("add", op.type, seen, added)
-    found = _assembly(b, f"atom.{order}.{scope}.{space}.cas.b16 $0, [$1], $2, $3;", _I16, place, seen, wanted)
+    found = assembly.value(b, f"atom.{order}.{scope}.{space}.cas.b16 $0, [$1], $2, $3;", _I16, place, seen, wanted)
     seen.add_incoming(found, b.block)
     b.cbranch(b.icmp_unsigned("==", found, seen), done, again)
     b.position_at_end(done)
@@ -87,19 +87,19 @@ def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: A
 
 def fence(builder: ir.IRBuilder, scope: nodes.ScopeName) -> None:
     """A sequentially consistent fence."""
-    _statement(builder, f"fence.sc.{SCOPES[scope]};")
+    assembly.statement(builder, f"fence.sc.{SCOPES[scope]};")
 
 
 def clock(builder: ir.IRBuilder, name: str) -> Any:
     """A counter, i64."""
     lowering = INTRINSICS[name].lowering
     assert isinstance(lowering, ToClock)
-    return _assembly(builder, f"mov.u64 $0, %{lowering.register};", _I64)
+    return assembly.value(builder, f"mov.u64 $0, %{lowering.register};", _I64)
 
 
 def sleep(builder: ir.IRBuilder, nanoseconds: Any) -> None:
     """Suspend the thread."""
-    _statement(builder, "nanosleep.u32 $0;", nanoseconds)
+    assembly.statement(builder, "nanosleep.u32 $0;", nanoseconds)
 
 
 def _register(of: DType, kind: str) -> ir.Type:
@@ -110,20 +110,3 @@ def _register(of: DType, kind: str) -> ir.Type:
 def _as_operand(builder: ir.IRBuilder, of: DType, kind: str, value: Any) -> Any:
     wanted = _register(of, kind)
     return value if value.type == wanted else builder.bitcast(value, wanted)
-
-
-def _letter(kind: ir.Type) -> str:
-    """The constraint for a register of a type."""
-    if isinstance(kind, ir.IntType):
-        return {16: "h", 32: "r", 64: "l"}[kind.width]
-    return "f" if isinstance(kind, ir.FloatType) else "d"
-
-
-def _assembly(builder: ir.IRBuilder, text: str, result: ir.Type, *arguments: Any) -> Any:
-    constraints = ",".join(["=" + _letter(result), *(_letter(a.type) for a in arguments), _ORDERS_ALL])
-    return builder.asm(ir.FunctionType(result, [a.type for a in arguments]), text, constraints, list(arguments), True)
-
-
-def _statement(builder: ir.IRBuilder, text: str, *arguments: Any) -> None:
-    constraints = ",".join([*(_letter(a.type) for a in arguments), _ORDERS_ALL])
-    builder.asm(ir.FunctionType(ir.VoidType(), [a.type for a in arguments]), text, constraints, list(arguments), True)

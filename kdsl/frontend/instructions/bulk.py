@@ -249,7 +249,7 @@ def _run(ctx: Context, row: Intrinsic, given: Given, places: Places, *, to_share
             if value is first or multiple_of(ctx, value) % together:
                 rest = value if value is first else ctx.binary("mod", value, ctx.constant(I64, together))
                 conditions.append(None if _is_zero(rest) else ctx.compare("eq", rest, ctx.constant(I64, 0)))
-    array.alignment = max(array.alignment, swizzle.CHUNK)
+    ref.view.alignment = max(ref.view.alignment, swizzle.CHUNK)  # which the launch checks
     size = ctx.cast(U32, ctx.binary("mul", count, ctx.constant(I64, array.type.itemsize)))
     return Piece(where.element, every(ctx, [c for c in conditions if c is not None])), nodes.Element(ref.view, (start,)), size
 

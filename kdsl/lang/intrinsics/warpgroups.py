@@ -36,7 +36,7 @@ MOST_COLUMNS: Final = 256
 """Columns of a product are a multiple of 8 up to this; of integers, above 32 a multiple of 16."""
 
 _ROW: dict[str, Any] = {
-    "topic": "Matrix products of a warpgroup", "targets": ("gpu",), "convergence": "warpgroup", "least_ptx": (8, 0), "least_capability": 90,
+    "topic": "Matrix products of a warpgroup", "targets": ("gpu",), "convergence": "warpgroup", "whole_warps": True, "least_ptx": (8, 0), "least_capability": 90,
     "only": ("sm_90a",), "assembled": True, "example_block": 128,
 }  # fmt: skip
 _TILES: Final = "a = shared_array((64, 64), bf16, swizzle=128)\nb = shared_array((8, 64), bf16, swizzle=128)\na[t % 64, 0] = v\nb[0, t % 64] = v\nc = local_array(4, f32)\nfence_async_proxy()\nsync_threads()\n"

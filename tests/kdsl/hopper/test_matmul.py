@@ -16,12 +16,17 @@ from kdsl import (
     TensorMap,
     barrier_arrive,
     barrier_arrive_expect,
+    barrier_arrive_named,
+    barrier_arrive_remote,
     barrier_init,
     barrier_sync,
     barrier_wait,
     bf16,
+    bf16x2_bits,
     block_idx,
+    cluster_rank,
     commit_stores,
+    elect_one,
     f32,
     fence_async_proxy,
     fence_barrier_init,
@@ -33,13 +38,18 @@ from kdsl import (
     local_array,
     shared_array,
     shared_barriers,
+    shuffle,
+    stmatrix,
+    sync_cluster,
     sync_threads,
     tensor_map,
     thread_idx,
     tile_index,
     tiles,
     tma_load,
+    tma_load_multicast,
     tma_store,
+    u32,
     unroll,
     wait_stores,
     warp_group_index,
@@ -169,9 +179,10 @@ def persistent(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16
     else:
         for tile in range(block_idx.x, count, grid_dim.x):
             sums = local_array(COLUMNS // 2, f32)
-            for _step in range(steps):
-                s = k % STAGES
-                barrier_wait(full, s, k // STAGES, timeout=LIMIT)
+            first = shuffle(u32(k), 0)  # so the assembler knows that all lanes have the same stage
+            for step in range(steps):
+                s, turn = (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
+                barrier_wait(full, s, turn, timeout=LIMIT)
                 wgmma_fence()
                 for kk in unroll(0, DEPTH, 16):
                     wgmma(sums, left, (s, 64 * group, kk), right, (s, 0, kk))
@@ -179,7 +190,7 @@ def persistent(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16
                 wgmma_wait(0)
                 if thread_idx.x % 128 == 0:
                     barrier_arrive(empty, s)
-                k += 1
+            k += steps
             if thread_idx.x % 128 == 0:
                 wait_stores()
             barrier_sync(1 + group, 128)
@@ -205,3 +216,159 @@ def test_blocks_that_go_from_tile_to_tile(gpu: Any, size: tuple[int, int, int]) 
     persistent(gpu.array(a), gpu.array(b), c, 4)
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     np.testing.assert_array_equal(c.numpy(), exact.astype(ml_dtypes.bfloat16))
+
+
+@kernel(
+    grid=(6,),
+    block=384,
+    requires=("a.shape[1] == b.shape[1]", "c.shape[0] == a.shape[0]", "c.shape[1] == b.shape[0]"),
+    spills=False,
+)
+def in_turn(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16, D2], STAGES: Const[int]) -> None:
+    """The same, but each of the two warpgroups has tiles of its own, and one multiplies while the other stores."""
+    left = shared_array((STAGES, ROWS, DEPTH), bf16, swizzle=128)
+    right = shared_array((STAGES, COLUMNS, DEPTH), bf16, swizzle=128)
+    out = shared_array((2, COLUMNS // 64, ROWS, 64), bf16, swizzle=128)
+    full = shared_barriers(STAGES)
+    empty = shared_barriers(STAGES)
+    if is_first_thread():
+        for s in unroll(STAGES):
+            barrier_init(full, s, 1)
+            barrier_init(empty, s, 1)
+        fence_barrier_init()
+    sync_threads()
+    group = warp_group_index()
+    steps = (a.shape[1] + DEPTH - 1) // DEPTH
+    across = (c.shape[1] + COLUMNS - 1) // COLUMNS
+    count = across * ((c.shape[0] + ROWS - 1) // ROWS)
+    if group == 2:
+        if warp_index() == 8 and elect_one():
+            k = 0
+            for tile in range(block_idx.x, count, grid_dim.x):
+                for step in range(steps):
+                    s = k % STAGES
+                    barrier_wait(empty, s, k // STAGES + 1, timeout=LIMIT)
+                    barrier_arrive_expect(full, s, (left.nbytes + right.nbytes) // STAGES)
+                    tma_load(left, s, a, (tile // across * ROWS, DEPTH * step), full, s)
+                    tma_load(right, s, b, (tile % across * COLUMNS, DEPTH * step), full, s)
+                    k += 1
+    else:
+        k = group * steps
+        if group == 1:
+            barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
+        for tile in range(block_idx.x + group * grid_dim.x, count, 2 * grid_dim.x):
+            upper, lower = local_array(COLUMNS // 2, f32), local_array(COLUMNS // 2, f32)
+            barrier_sync(1 + group, 256)
+            first = shuffle(u32(k), 0)  # so the assembler knows that all lanes have the same stage
+            for step in range(steps):
+                s, turn = (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
+                barrier_wait(full, s, turn, timeout=LIMIT)
+                wgmma_fence()
+                for kk in unroll(0, DEPTH, 16):
+                    wgmma(upper, left, (s, 0, kk), right, (s, 0, kk))
+                    wgmma(lower, left, (s, 64, kk), right, (s, 0, kk))
+                wgmma_commit()
+                wgmma_wait(0)
+                if thread_idx.x % 128 == 0:
+                    barrier_arrive(empty, s)
+            barrier_arrive_named(2 - group, 256)
+            k += 2 * steps  # and the other's tile
+            if thread_idx.x % 128 == 0:
+                wait_stores()
+            barrier_sync(3 + group, 128)
+            row, column = 16 * (warp_index() % 4) + lane_index() % 16, 8 * (lane_index() // 16)
+            for i in unroll(0, COLUMNS // 2, 8):
+                chunk, place = i // 32, i // 8 % 4 * 16 + column
+                packed = (
+                    bf16x2_bits(upper[i], upper[i + 1]),
+                    bf16x2_bits(upper[i + 2], upper[i + 3]),
+                    bf16x2_bits(upper[i + 4], upper[i + 5]),
+                    bf16x2_bits(upper[i + 6], upper[i + 7]),
+                )
+                stmatrix(out, (group, chunk, row, place), packed)
+                packed_lower = (
+                    bf16x2_bits(lower[i], lower[i + 1]),
+                    bf16x2_bits(lower[i + 2], lower[i + 3]),
+                    bf16x2_bits(lower[i + 4], lower[i + 5]),
+                    bf16x2_bits(lower[i + 6], lower[i + 7]),
+                )
+                stmatrix(out, (group, chunk, 64 + row, place), packed_lower)
+            fence_async_proxy()
+            barrier_sync(3 + group, 128)
+            if thread_idx.x % 128 == 0:
+                for chunk in unroll(COLUMNS // 64):
+                    tma_store(c, (tile // across * ROWS, tile % across * COLUMNS + 64 * chunk), out, (group, chunk))
+                commit_stores()
+        if thread_idx.x % 128 == 0:
+            wait_stores()
+
+
+@kernel(
+    grid=("(c.shape[1] + 127) // 128", "2 * ((c.shape[0] + 255) // 256)"),
+    block=384,
+    cluster=(1, 2),
+    requires=("a.shape[1] == b.shape[1]", "c.shape[0] == a.shape[0]", "c.shape[1] == b.shape[0]"),
+    spills=False,
+)
+def in_pairs(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: SliceMut[f32, D2], STAGES: Const[int]) -> None:
+    """Clusters of two blocks, one above the other: each loads half of the tile of B for both."""
+    left = shared_array((STAGES, ROWS, DEPTH), bf16, swizzle=128)
+    right = shared_array((STAGES, 2, COLUMNS // 2, DEPTH), bf16, swizzle=128)
+    full = shared_barriers(STAGES)
+    empty = shared_barriers(STAGES)
+    if is_first_thread():
+        for s in unroll(STAGES):
+            barrier_init(full, s, 1)
+            barrier_init(empty, s, 4)
+        fence_barrier_init()
+    sync_cluster()
+    group, rank = warp_group_index(), cluster_rank()
+    first, column = block_idx.y * ROWS, block_idx.x * COLUMNS
+    steps = (a.shape[1] + DEPTH - 1) // DEPTH
+    if group == 2:
+        if warp_index() == 8 and is_first_lane():
+            for k in range(steps):
+                s = k % STAGES
+                barrier_wait(empty, s, k // STAGES + 1, timeout=LIMIT)
+                barrier_arrive_expect(full, s, (left.nbytes + right.nbytes) // STAGES)
+                tma_load(left, s, a, (first, DEPTH * k), full, s)
+                tma_load_multicast(right, (s, rank), b, (column + 64 * rank, DEPTH * k), full, s, 3)
+    else:
+        sums = local_array(COLUMNS // 2, f32)
+        for k in range(steps):
+            s = k % STAGES
+            barrier_wait(full, s, k // STAGES, timeout=LIMIT)
+            wgmma_fence()
+            for kk in unroll(0, DEPTH, 16):
+                wgmma(sums, left, (s, 64 * group, kk), right, (s, 0, 0, kk))
+            wgmma_commit()
+            wgmma_wait(0)
+            if thread_idx.x % 128 < 2:  # a stage is free when neither block needs it
+                barrier_arrive_remote(empty, s, u32(thread_idx.x % 128))
+        row = first + 16 * warp_index() + lane_index() // 4
+        for i in unroll(COLUMNS // 2):
+            y, x = row + 8 * (i // 2 % 2), column + 2 * (lane_index() % 4) + 8 * (i // 4) + i % 2
+            if y < c.shape[0] and x < c.shape[1]:
+                c[y, x] = sums[i]
+    sync_cluster()  # nobody ends while the other block still writes to it
+
+
+@on_hopper
+@pytest.mark.parametrize("size", [(128, 128, 64), (1, 8, 8), (300, 136, 72), (1000, 1032, 520)], ids=str)
+def test_warpgroups_that_take_turns(gpu: Any, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    a, b = whole((m, k), BF16, 1), whole((n, k), BF16, 2)
+    c = gpu.array(poisoned((m, n)).astype(BF16))
+    in_turn(gpu.array(a), gpu.array(b), c, 4)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_array_equal(c.numpy(), exact.astype(ml_dtypes.bfloat16))
+
+
+@on_hopper
+@pytest.mark.parametrize("size", [(256, 128, 64), (1, 1, 8), (300, 136, 72), (1000, 1032, 520)], ids=str)
+def test_blocks_that_load_for_each_other(gpu: Any, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    a, b = whole((m, k), BF16, 1), whole((n, k), BF16, 2)
+    c = gpu.array(poisoned((m, n)))
+    in_pairs(gpu.array(a), gpu.array(b), c, 4)
+    np.testing.assert_array_equal(c.numpy(), a.astype(np.float64) @ b.astype(np.float64).T)

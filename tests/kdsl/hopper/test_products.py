@@ -26,6 +26,7 @@ from kdsl import (
     i64,
     kernel,
     lane_index,
+    ldmatrix,
     local_array,
     shared_array,
     sync_threads,
@@ -253,4 +254,35 @@ def test_a_in_registers(gpu: Any) -> None:
     a, b = whole((64, 8), np.float32, 10), whole((32, 8), np.float32, 11)
     c = gpu.array(poisoned((64, 32)))
     from_registers(gpu.array(a), gpu.array(b), c)
+    np.testing.assert_array_equal(c.numpy(), a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@kernel(grid=1, block=128)
+def from_ldmatrix(a: Slice[bf16, D2], b: Slice[bf16, D2], c: SliceMut[f32, D2]) -> None:
+    """C = A B^T of 64 x 64 and 16 x 64 in bf16, A loaded into registers from a swizzled array."""
+    left = shared_array((64, 64), bf16, swizzle=128)
+    right = shared_array((16, 64), bf16, swizzle=128)
+    t = thread_index()
+    for i in range(t, 64 * 64, 128):
+        left[i // 64, i % 64] = a[i // 64, i % 64]
+    for i in range(t, 16 * 64, 128):
+        right[i // 64, i % 64] = b[i // 64, i % 64]
+    fence_async_proxy()
+    sync_threads()
+    sums = local_array(8, f32)
+    row, column = 16 * warp_index() + lane_index() % 16, 8 * (lane_index() // 16)
+    wgmma_fence()
+    for k in unroll(0, 64, 16):
+        wgmma(sums, ldmatrix(left, (row, k + column)), (), right, (0, k), accumulate=k > 0)
+    wgmma_commit()
+    wgmma_wait(0)
+    for i in unroll(8):
+        c[sum_row(i), sum_column(i)] = sums[i]
+
+
+@on_hopper
+def test_a_from_ldmatrix(gpu: Any) -> None:
+    a, b = whole((64, 64), BF16, 14), whole((16, 64), BF16, 15)
+    c = gpu.array(poisoned((64, 16)))
+    from_ldmatrix(gpu.array(a), gpu.array(b), c)
     np.testing.assert_array_equal(c.numpy(), a.astype(np.float64) @ b.astype(np.float64).T)

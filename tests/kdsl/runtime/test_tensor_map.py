@@ -16,6 +16,7 @@ from kdsl import (
     D3,
     D4,
     LaunchError,
+    Slice,
     SliceMut,
     TensorMap,
     barrier_arrive_expect,
@@ -23,6 +24,7 @@ from kdsl import (
     barrier_wait,
     bf16,
     block_idx,
+    bulk_load,
     commit_stores,
     f16,
     f32,
@@ -304,3 +306,20 @@ def test_a_map_with_which_nothing_is_copied(gpu: CudaDevice, fake_driver: Any) -
         four(a, y)
     four(tensor_map(a, (1, 1, 4, 8)), y)
     assert run.arguments["a.shape.3"] == 8
+
+
+@kernel(grid=1, block=32)
+def run_of(x: Slice[f32]) -> None:
+    s = shared_array(64, f32)
+    full = shared_barriers(1)
+    if is_first_thread():
+        bulk_load(s, 0, x, 4, 64, full, 0)
+
+
+def test_runs_begin_at_multiples_of_16_bytes_of_memory(gpu: CudaDevice, fake_driver: Any) -> None:
+    Run(fake_driver, run_of)
+    x = gpu.zeros(100, f32)
+    run_of(x)
+    run_of(x[4:])
+    with pytest.raises(LaunchError, match="16 bytes"):
+        run_of(x[1:])

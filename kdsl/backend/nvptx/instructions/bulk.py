@@ -21,10 +21,6 @@ _I64: Final = ir.IntType(64)
 _NOTHING: Final = ()
 
 
-def _generic(e: Emission, pointer: Any) -> Any:
-    return e.builder.ptrtoint(pointer, _I64)
-
-
 def _box(first: int, rank: int) -> str:
     """Operands `first` (the map) and those behind it (the coordinates) as PTX writes them."""
     places = ", ".join(f"${first + number}" for number in reversed(range(1, rank + 1)))
@@ -45,7 +41,7 @@ def _tma_load(e: Emission) -> Sequence[Any]:
     suffix, policy = _policy(e)
     mask = list(e.arguments[rank:])
     multicast = ".multicast::cluster" if mask else ""
-    operands = [place, bar, _generic(e, descriptor), *e.arguments[:rank], *mask, *policy]
+    operands = [place, bar, assembly.global_address(e.builder, descriptor), *e.arguments[:rank], *mask, *policy]
     more = "".join(f", ${3 + rank + number}" for number in range(len(mask) + len(policy)))
     name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{multicast}{suffix}"
     assembly.statement(b, f"{name} [$0], {_box(2, rank)}, [$1]{more};", *operands)
@@ -62,7 +58,7 @@ def _out(name: str, reduction: str = "") -> Callable[[Emission], Sequence[Any]]:
         kind = f".{e.op.options['op']}" if reduction else ""
         whole = f"{name}.{rank}d.global.shared::cta{kind}.tile.bulk_group{suffix}"
         more = f", ${2 + rank}" if policy else ""
-        operands = [assembly.shared_address(e.builder, source), _generic(e, descriptor), *e.arguments, *policy]
+        operands = [assembly.shared_address(e.builder, source), assembly.global_address(e.builder, descriptor), *e.arguments, *policy]
         assembly.statement(e.builder, f"{whole} {_box(1, rank)}, [$0]{more};", *operands)
         return _NOTHING
 
@@ -72,12 +68,12 @@ def _out(name: str, reduction: str = "") -> Callable[[Emission], Sequence[Any]]:
 def _tma_prefetch(e: Emission) -> Sequence[Any]:
     rank = len(e.arguments)
     text = f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile {_box(0, rank)};"
-    assembly.statement(e.builder, text, _generic(e, e.addresses[0]), *e.arguments)
+    assembly.statement(e.builder, text, assembly.global_address(e.builder, e.addresses[0]), *e.arguments)
     return _NOTHING
 
 
 def _prefetch_map(e: Emission) -> Sequence[Any]:
-    assembly.statement(e.builder, "prefetch.tensormap [$0];", _generic(e, e.addresses[0]))
+    assembly.statement(e.builder, "prefetch.tensormap [$0];", assembly.global_address(e.builder, e.addresses[0]))
     return _NOTHING
 
 
@@ -88,7 +84,7 @@ def _bulk_load(e: Emission) -> Sequence[Any]:
     assembly.statement(
         b,
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];",
-        assembly.shared_address(b, destination), b.ptrtoint(source, _I64), e.arguments[0], assembly.shared_address(b, barrier),
+        assembly.shared_address(b, destination), assembly.global_address(b, source), e.arguments[0], assembly.shared_address(b, barrier),
     )  # fmt: skip
     return _NOTHING
 
@@ -97,7 +93,7 @@ def _bulk_store(e: Emission) -> Sequence[Any]:
     """Elements: destination, source. Argument: bytes."""
     b = e.builder
     destination, source = e.addresses
-    operands = [b.ptrtoint(destination, _I64), assembly.shared_address(b, source), e.arguments[0]]
+    operands = [assembly.global_address(b, destination), assembly.shared_address(b, source), e.arguments[0]]
     assembly.statement(b, "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;", *operands)
     return _NOTHING
 

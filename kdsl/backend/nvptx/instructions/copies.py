@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.nvptx.instructions.assembly import assembly, global_address, shared_address
+from kdsl.backend.nvptx import assembly
+from kdsl.backend.nvptx.assembly import global_address, shared_address
 
 if TYPE_CHECKING:
     from kdsl.backend.nvptx.instructions import Emission
@@ -25,19 +26,19 @@ def _copy(e: Emission) -> Sequence[Any]:
     if e.arguments:  # so many bytes are read, the others become 0
         text += ", $2"
         arguments.append(b.mul(b.trunc(e.arguments[0], _I32), _I32(itemsize)))
-    return assembly(b, f"{text};", [], arguments)
+    return assembly.values(b, f"{text};", [], *arguments)
 
 
 def _commit(e: Emission) -> Sequence[Any]:
-    return assembly(e.builder, "cp.async.commit_group;", [], [])
+    return assembly.values(e.builder, "cp.async.commit_group;", [])
 
 
 def _wait(e: Emission) -> Sequence[Any]:
-    return assembly(e.builder, f"cp.async.wait_group {e.op.options['newest']};", [], [])
+    return assembly.values(e.builder, f"cp.async.wait_group {e.op.options['newest']};", [])
 
 
 def _wait_all(e: Emission) -> Sequence[Any]:
-    return assembly(e.builder, "cp.async.wait_all;", [], [])
+    return assembly.values(e.builder, "cp.async.wait_all;", [])
 
 
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {

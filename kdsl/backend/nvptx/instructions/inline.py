@@ -14,8 +14,6 @@ from kdsl.backend.nvptx import assembly
 if TYPE_CHECKING:
     from kdsl.backend.nvptx.instructions import Emission
 
-_I32: Final = ir.IntType(32)
-_I64: Final = ir.IntType(64)
 _OPERAND: Final = re.compile(r"\{(\d{1,3})\}")
 
 
@@ -40,11 +38,11 @@ def _for_llvm(text: str) -> str:
 
 
 def _shared_address(e: Emission) -> Sequence[Any]:
-    return (e.builder.ptrtoint(e.addresses[0], _I32),)
+    return (assembly.shared_address(e.builder, e.addresses[0]),)
 
 
 def _global_address(e: Emission) -> Sequence[Any]:
-    return (e.builder.ptrtoint(e.addresses[0], _I64),)
+    return (assembly.global_address(e.builder, e.addresses[0]),)
 
 
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {

@@ -56,8 +56,7 @@ def _wgmma(e: Emission) -> Sequence[Any]:
     tied = [] if fresh else accumulators
     operands = [*tied, *left, right, *([] if fresh else [b.zext(accumulate, _I32)])]
     first = count + len(tied)
-    places = [f"${first + number}" for number in range(len(left))]
-    shown = places[0] if len(places) == 1 else f"{{{', '.join(places)}}}"
+    shown = f"${first}" if len(left) == 1 else assembly.vector(first, len(left))
     flag = "setp.ne.b32 p, 0, 0;" if fresh else f"setp.ne.b32 p, ${first + len(left) + 1}, 0;"
     # what follows the predicate: signs of A and B, and whether each lies across; integers and tf32 have fewer
     more = "" if product.accumulator != "f32" else ", 1, 1"
@@ -66,8 +65,7 @@ def _wgmma(e: Emission) -> Sequence[Any]:
         more += f", {int(bool(options['transpose_b']))}"
     kinds = f"{'s32' if product.accumulator == 'i32' else 'f32'}.{product.ptx}.{product.ptx}"
     name = f"wgmma.mma_async.sync.aligned.m64n{n}k{product.k}.{kinds}"
-    into = ", ".join(f"${number}" for number in range(count))
-    text = f"{{ .reg .pred p; {flag} {name} {{{into}}}, {shown}, ${first + len(left)}, p{more}; }}"
+    text = f"{{ .reg .pred p; {flag} {name} {assembly.vector(0, count)}, {shown}, ${first + len(left)}, p{more}; }}"
     letter = assembly.letter(accumulators[0].type)
     constraints = (
         ["=" + letter] * count + [str(number) for number in range(len(tied))] + [assembly.letter(o.type) for o in operands[len(tied) :]]
