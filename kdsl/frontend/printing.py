@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Final
 
+from kdsl.frontend import structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import materialise
-from kdsl.frontend.values import Group, Literal, Text, Value, describe
+from kdsl.frontend.values import ArrayRef, Group, Literal, Record, Text, Value, describe
 from kdsl.ir import nodes
 from kdsl.ir.nodes import Format
+from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F64, I64, DType
 
 _MOST_NUMBERS: Final = 64
@@ -85,25 +88,44 @@ class _Line:
             case Literal():
                 self.text(self.formatted(value.value, spec, node))
             case Group():
-                self.text("(")
-                for position, item in enumerate(value.items):
-                    if position:
-                        self.text(", ")
-                    self.value(item, node, spec)
-                self.text(",)" if len(value.items) == 1 else ")")
+                self.items(value.items, node, spec)
+            case Record(struct=StructType() as of):
+                for position, (name, part) in enumerate(value.fields.items()):
+                    self.text(f", {name}=" if position else f"{of.name}({name}=")
+                    self.value(part, node, spec)
+                self.text(")")
+            case ArrayRef(member=True):  # the host shows it as a tuple, of tuples for several dimensions
+                self.items(_nested(list(structs.array_items(self.ctx, value)), value.array.shape), node, spec)
             case nodes.ValueOp():
                 number = materialise(self.ctx, value, node)
                 self.formatted(_sample(number.type), spec, node)
                 self.parts.append((number.type, spec))
                 self.numbers.append(number)
             case _:
-                raise self.ctx.error(f"{describe(value)} cannot be printed", node, "print numbers, strings and tuples of them")
+                raise self.ctx.error(f"{describe(value)} cannot be printed", node, "print numbers, strings, structs and tuples of them")
+
+    def items(self, items: Sequence[Value], node: ast.AST, spec: str) -> None:
+        """A tuple."""
+        self.text("(")
+        for position, item in enumerate(items):
+            if position:
+                self.text(", ")
+            self.value(item, node, spec)
+        self.text(",)" if len(items) == 1 else ")")
 
     def formatted(self, value: object, spec: str, node: ast.AST) -> str:
         try:
             return format(value, spec)
         except ValueError as error:
             raise self.ctx.error(f"the format {spec!r} does not fit: {error}", node, "see Python's format specification") from None
+
+
+def _nested(items: Sequence[Value], shape: tuple[int, ...]) -> Sequence[Value]:
+    """The elements of an array in row-major order as tuples of tuples."""
+    if len(shape) == 1:
+        return items
+    length = len(items) // shape[0]
+    return [Group(tuple(_nested(items[start : start + length], shape[1:]))) for start in range(0, len(items), length)]
 
 
 def _sample(of: DType) -> object:

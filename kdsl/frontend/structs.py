@@ -225,10 +225,7 @@ def converted(ctx: Context, of: FieldType, value: Value, node: ast.AST, what: st
         raise ctx.error(f"{what} is {of.with_article}, not {describe(value)}", node, hint)
     if isinstance(of, ArrayType):
         return _converted_array(ctx, of, value, node, what)
-    number = coerce(ctx, value, of, node, what)
-    if number in ctx.weak:  # a field has its type, so a name that has none yet must find its own
-        ctx.decisions.adapted = True
-    return number
+    return coerce(ctx, value, of, node, what)
 
 
 def _converted_array(ctx: Context, of: ArrayType, value: Value, node: ast.AST, what: str) -> ArrayRef:

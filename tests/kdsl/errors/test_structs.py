@@ -63,7 +63,7 @@ def writes(s: Slice[Step]) -> None:
 NAMES: dict[str, Any] = {
     "Inner": Inner, "Step": Step, "takes": takes, "changes": changes, "reads": reads, "returns": returns, "writes": writes,
 }  # fmt: skip
-PARAMETERS = "y: SliceMut[f32], x: Slice[Step], z: SliceMut[Step], d: DisjointSlice[Step], p: Step"
+PARAMETERS = "y: SliceMut[f32], x: Slice[Step], z: SliceMut[Step], d: DisjointSlice[Step], p: Step, n: i32"
 
 
 def kernel_of(body: str) -> Any:
@@ -169,6 +169,17 @@ CASES = [
     ('atomic_add(d, (0, "count"), 1)', ("`d`, a DisjointSlice",), "d", "SliceMut[Step]"),
     ('atomic_add(p.corners, (0, "rate"), 1.0)', ("which is only read",), "p.corners", "SliceMut"),
     ("shared_array(70000, Step)", ("the shared arrays of the kernel take 5040000 bytes",), "shared_array(70000, Step)", "smaller arrays"),
+    # instructions on whole arrays
+    (
+        "own = shared_array(4, Step)\ncopy_async(own, 0, x, 0, 1)",
+        ("copy_async() works on arrays of numbers", "a shared array of Step are structs"),
+        "own",
+        "keep their numbers",
+    ),
+    ("print(x)", ("Slice[Step] cannot be printed",), "x", "structs and tuples"),
+    ("a, b = x[0].weights[1:n]", ("a bound of a slice is known to the compiler",), "n", "literals"),
+    ("a, b = x[0:2]", ("a slice of Slice[Step]: only local arrays and arrays in structs have them",), "0:2", "single elements"),
+    ("x[0].weights[1:3] = (1.0, 2.0)", ("`x` is a Slice, which is only read",), "x[0].weights[1:3]", "SliceMut[Step]"),
 ]  # fmt: skip
 
 

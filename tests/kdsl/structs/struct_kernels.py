@@ -16,6 +16,7 @@ from kdsl import (
     atomic_load,
     atomic_max,
     block_idx,
+    cluster_rank,
     elements,
     f32,
     f64,
@@ -24,8 +25,10 @@ from kdsl import (
     i64,
     kernel,
     local_array,
+    remote,
     rows,
     shared_array,
+    sync_cluster,
     sync_threads,
     thread_idx,
     thread_index,
@@ -259,6 +262,25 @@ def carried(y: DisjointSlice[Sample], x: Slice[Sample], n: i32) -> None:
                 )  # fmt: skip
         y[i] = best
         y[i].value = f32(best.matrix[i % 2, i % 3]) + f32(best.pairs[i % 2].tag)
+
+
+@kernel(grid="len(y) // 64", block=64, cluster=2, requires=("len(x) == len(y)",))
+def exchanged(y: SliceMut[Sample], x: Slice[Sample]) -> None:
+    """Elements of the other block of a cluster are read, written and changed atomically."""
+    held = shared_array(64, Sample)
+    other = remote(held, 1 - cluster_rank())
+    t = thread_idx.x
+    i = block_idx.x * 64 + t
+    held[t] = x[i]
+    sync_cluster()
+    seen = other[t]
+    sync_cluster()
+    other[t].value = seen.value * 2.0
+    other[t].pairs[1] = Pair(seen.pairs[0].key, 9)
+    atomic_add(other, (t, "pairs", 0, "key"), 5)
+    sync_cluster()
+    y[i] = held[t]
+    y[i].history = seen.history
 
 
 # ------------------------------------------------------------------------------------------------------------------------------- atomics

@@ -18,7 +18,7 @@ from kdsl.ir.printer import print_kernel
 from kdsl.ir.verifier import verify
 from kdsl.testing.ptx import assemble, filecheck
 
-KERNELS = [value for value in vars(kernels).values() if isinstance(value, Kernel)]
+KERNELS = [value for value in vars(kernels).values() if isinstance(value, Kernel) and value is not kernels.exchanged]
 
 
 def ir(of: Any) -> nodes.Kernel:
@@ -177,6 +177,14 @@ def test_everything_assembles(target: str) -> None:
         entry = entry[: entry.index("\n}\n")]
         if of.name not in ("through_local", "computed", "carried"):
             assert ".local" not in entry, of.name
+
+
+def test_elements_of_another_block() -> None:
+    ptx = kernels.exchanged.ptx("sm_90")
+    assert re.search(r"ld\.shared::cluster(\.v2)?\.b32", ptx)
+    assert "st.shared::cluster.b32" in ptx
+    assert "atom.relaxed.gpu.shared::cluster.add.s32" in ptx
+    assert assemble(ptx, "sm_90").spills == 0
 
 
 @pytest.mark.parametrize("host", ["x86-64-v3", "x86-64-v4", "aarch64"])

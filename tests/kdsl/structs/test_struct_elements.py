@@ -237,6 +237,24 @@ def test_a_loop_carries_a_struct_with_arrays(device: Any, n: int, trips: int) ->
     assert not differing(y.numpy(), wanted)
 
 
+# ------------------------------------------------------------------------------------------------------------------- another block's arrays
+
+WITH_CLUSTERS = [d for d in devices() if d.name != "cpu" and d.capability >= (9, 0)]  # type: ignore[attr-defined]  # GPUs have one
+
+
+@pytest.mark.parametrize("device", WITH_CLUSTERS, ids=str)
+def test_elements_of_another_block(device: Any) -> None:
+    x = random(256, Sample, 3)
+    y = device.array(poisoned(256, Sample))
+    kernels.exchanged(y, device.array(x))
+    wanted, other = x.copy(), x.reshape(2, 2, 64)[:, ::-1].reshape(-1)
+    wanted["value"] *= 2
+    wanted["pairs"][:, 1] = [(key, 9) for key in x["pairs"]["key"][:, 0]]
+    wanted["pairs"]["key"][:, 0] += 5
+    wanted["history"] = other["history"]
+    assert not differing(y.numpy(), wanted)
+
+
 # ------------------------------------------------------------------------------------------------------------------------------ atomics
 
 

@@ -232,6 +232,44 @@ def test_an_index_into_an_array_of_an_element(device: Any) -> None:
 
 
 @DEVICES
+def test_structs_are_printed_as_on_the_host(device: Any, capsys: Any) -> None:
+    @kernel(grid=1, block=32)
+    def k(x: Slice[Sample], p: Sample) -> None:
+        if thread_index() == 0:
+            print(p)
+            print(f"{x[1].momentum}", Pair(1, 2), x[1].pairs[0], x[1].history)
+
+    x = random(2, Sample, 8)
+    x["value"], x["history"] = 0.5, [0.25, -1, 2]  # shown alike as f32 and as f64
+    x["momentum"]["first"], x["half"], x["brain"] = 1.5, 0.125, -2.5
+    k(device.array(x), instance(x[0], Sample))
+    device.synchronize()
+    one = instance(x[1], Sample)
+    assert capsys.readouterr().out == f"{instance(x[0], Sample)}\n{one.momentum} {Pair(1, 2)} {one.pairs[0]} {one.history}\n"
+
+
+@DEVICES
+def test_slices_of_arrays_in_structs(device: Any) -> None:
+    @kernel(grid=elements("s"), block=32)
+    def k(s: SliceMut[Sample], p: Sample) -> None:
+        i = thread_index()
+        if i in s:
+            a, b = s[i].history[1:]
+            s[i].history[0:2] = (b, a)
+            s[i].matrix[1, :2] = (p.matrix[0, 1:3][1], f64(p.history[:1][0]))
+            whole = s[i]
+            s[i].pairs[:] = (whole.pairs[1], whole.pairs[:1][0])
+
+    start, (p,) = random(33, Sample, 1), random(1, Sample, 2)
+    s = device.array(start)
+    k(s, instance(p, Sample))
+    start["history"][:, :2] = start["history"][:, 2:0:-1].copy()
+    start["matrix"][:, 1, 0], start["matrix"][:, 1, 1] = p["matrix"][0, 2], p["history"][0]
+    start["pairs"] = start["pairs"][:, ::-1].copy()
+    assert not differing(s.numpy(), start)
+
+
+@DEVICES
 def test_large_arrays_in_elements(device: Any) -> None:
     n = 9
     x = random(n, LARGE, 5)
