@@ -68,9 +68,6 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         with ctx.at(node):
             _stored(ctx, view, places, number, checked, view.name)
     elif isinstance(base, ArrayRef):
-        if base.array.space == "constant":
-            hint = "copy it to a shared or local array to change it"
-            raise ctx.error(f"`{base.array.name}` is a constant array, which is only read", node, hint)
         places = _array_indices(ctx, base, subscript, node)
         number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
         register = _register(ctx, base, places)
@@ -97,10 +94,9 @@ def refuse_writing(ctx: Context, base: ViewRef | ArrayRef | RemoteRef, node: ast
     """An error at `node` if elements of the array are only read here."""
     base = base.own if isinstance(base, RemoteRef) else base
     if isinstance(base, ArrayRef):
-        if base.member:
-            raise ctx.error(
-                f"`{base.array.name}` is an array in a struct, which is only read", node, "copy it to a local_array to change it"
-            )
+        if base.member or base.array.space == "constant":
+            what = "an array in a struct" if base.member else "a constant array"
+            raise ctx.error(f"`{base.array.name}` is {what}, which is only read", node, "copy it to a shared or local array to change it")
         if base.read_only:
             raise _read_only(ctx, base.array.name, f"SliceMut[{base.array.type}]", node)
         return
