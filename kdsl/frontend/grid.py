@@ -71,8 +71,4 @@ class _AcrossGrid(Uniformity):
         if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
             same = isinstance(op.memory, nodes.Array) and op.memory.space in ("constant", "parameter")
             return super()._value_level(op) if same else Level.LANE
-            return Level.LANE
-        if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
-            constant = isinstance(op.memory, nodes.Array) and op.memory.space == "constant"
-            return super()._value_level(op) if constant else Level.LANE
         return super()._value_level(op)
