@@ -32,7 +32,7 @@ from kdsl.ir.shared import shared_layout
 CPU: Final = "cpu"
 """The target that is this machine's processor."""
 
-_VERBS: Final = {"Load": "read", "Store": "write", "Atomic": "atomic"}
+_VERBS: Final = {"Load": "read", "LoadVector": "read", "Store": "write", "StoreVector": "write", "Atomic": "atomic"}
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 
 def _accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
-    places: dict[tuple[str, str, str, int, int], list[nodes.Load | nodes.Store | nodes.Atomic]] = {}
+    places: dict[tuple[str, str, str, int, int], list[nodes.Access]] = {}
     for op in nodes.walk(kernel.body):
-        if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic):
+        if isinstance(op, nodes.Access):
             at = op.location
             places.setdefault((_VERBS[type(op).__name__], op.memory.name, at.file, at.line, at.column), []).append(op)
     passed_on = {file: _passes_unchecked_on(file) for file in _files(kernel)}

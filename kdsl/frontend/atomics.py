@@ -75,6 +75,9 @@ def _element(ctx: Context, row: Intrinsic, lowering: ToAtomic, target: Value, pl
         raise ctx.error(
             f"{row.name}() on `{held.name}`, a local array, which no other thread sees", place, "use a shared_array, or plain operations"
         )
+    if target.vector is not None:
+        hint = f"change its numbers one by one, in a {'SliceMut' if isinstance(target, ViewRef) else 'shared array'} of {held.type}"
+        raise ctx.error(f"{row.name}() of {target.vector} elements: no target has atomic operations on vectors", place, hint)
     if held.type.name not in lowering.types:
         takes = ", ".join(lowering.types)
         hint = (

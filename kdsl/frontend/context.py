@@ -21,6 +21,7 @@ from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.limits import SHARED_BYTES
 from kdsl.lang.types import BOOL, I64, DType
+from kdsl.lang.vectors import VectorType
 
 V = TypeVar("V", bound=nodes.ValueOp)
 Number = bool | int | float
@@ -55,12 +56,16 @@ class Slot:
 
 @dataclass(eq=False)
 class GroupSlot:
-    """A name that holds a tuple and is assigned more than once."""
+    """A name that holds a tuple or a vector and is assigned more than once."""
 
     items: list[Slot | GroupSlot | FixedSlot]
     """One per item."""
     location: nodes.Location
     """The first assignment."""
+    vector: VectorType | None = None
+    """The vector type, if it holds a vector."""
+    declared: bool = False
+    """Whether an annotation says that type."""
 
 
 @dataclass(eq=False)
@@ -102,8 +107,8 @@ class Frame:
     """Names the expansion among the decisions."""
     caller: nodes.Location | None
     """Where it is called."""
-    types: Mapping[TypeVar, DType]
-    """Types of its type variables."""
+    types: Mapping[TypeVar, DType | VectorType]
+    """Types of its type variables; in a kernel never vectors."""
     env: dict[str, Value] = field(default_factory=dict)
     """Values of its direct names."""
     slots: dict[str, AnySlot] = field(default_factory=dict)
@@ -313,9 +318,15 @@ class Context:
         else:
             self.known[variable] = value
 
-    def new_site(self, kind: Literal["load", "store", "atomic", "copy", "assert", "mask"], name: str, memory: nodes.Memory | None) -> int:
-        """Number of a check at the present place; the trips of an unrolled loop share theirs."""
-        extents = memory.shape if isinstance(memory, nodes.Array) else None
+    def new_site(
+        self,
+        kind: Literal["load", "store", "atomic", "copy", "assert", "mask"],
+        name: str,
+        memory: nodes.Memory | None,
+        lanes: int = 1,
+    ) -> int:
+        """Number of a check at the present place, of an access to so many numbers; the trips of an unrolled loop share theirs."""
+        extents = (*memory.shape[:-1], memory.shape[-1] // lanes) if isinstance(memory, nodes.Array) else None
         rank = memory.rank if isinstance(memory, nodes.View) else 1
         return self.sites.setdefault(nodes.Site(kind, name, self.location, extents, rank), len(self.sites))
 

@@ -66,6 +66,7 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView)):
-            return Level.LANE
-        return super()._value_level(op)
+        return Level.LANE if isinstance(op, nodes.Exchange) else super()._value_level(op)
+
+    def _loaded(self, op: nodes.Load | nodes.LoadVector) -> Level:
+        return Level.LANE if isinstance(op.memory, nodes.Array | nodes.SharedView) else super()._loaded(op)

@@ -7,7 +7,7 @@ from typing import Final
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import materialise
-from kdsl.frontend.values import Group, Literal, Text, Value, describe
+from kdsl.frontend.values import Group, Literal, Text, Value, Vector, describe
 from kdsl.ir import nodes
 from kdsl.ir.nodes import Format
 from kdsl.lang.types import BOOL, F64, I64, DType
@@ -84,7 +84,7 @@ class _Line:
                 self.text(self.formatted(value.value, spec, node))
             case Literal():
                 self.text(self.formatted(value.value, spec, node))
-            case Group():
+            case Group() | Vector():
                 self.text("(")
                 for position, item in enumerate(value.items):
                     if position:
@@ -97,7 +97,7 @@ class _Line:
                 self.parts.append((number.type, spec))
                 self.numbers.append(number)
             case _:
-                raise self.ctx.error(f"{describe(value)} cannot be printed", node, "print numbers, strings and tuples of them")
+                raise self.ctx.error(f"{describe(value)} cannot be printed", node, "print numbers, strings, tuples of them and vectors")
 
     def formatted(self, value: object, spec: str, node: ast.AST) -> str:
         try:

@@ -44,7 +44,7 @@ def _places(ctx: Context, base: Value, node: ast.Subscript) -> list[Group]:
             part,
             "index single elements; pass a slice of the array to the launch instead",
         )
-    shape, name = base.array.shape, base.array.name
+    shape, name = base.shape, base.array.name
     if wrong is not None:
         raise ctx.error(f"a slice along another dimension of `{name}` than the last", wrong, "write the elements one by one")
     if len(before) + 1 != len(shape):

@@ -8,15 +8,17 @@ from typing import Any, Final
 
 from kdsl.frontend import expand, loops, memory, operators, slices
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import items_of, scalar
+from kdsl.frontend.conversions import items_of
 from kdsl.frontend.expressions import condition, evaluate, sum_of
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import Literal, Nothing, Text, Value, as_type
 from kdsl.frontend.variables import assign, declare, read
+from kdsl.frontend.vectors import number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
+from kdsl.lang.vectors import VectorType
 
 
 def run_body(ctx: Context, statements: Sequence[ast.stmt]) -> None:
@@ -115,7 +117,7 @@ def _assign_target(ctx: Context, target: ast.expr, value: Value, value_node: ast
         else:
             memory.store(ctx, base, evaluate(ctx, target.slice), value, target, value_node)
     elif isinstance(target, ast.Attribute):
-        raise ctx.error("a field cannot be assigned", target, "structs are read only; use a name of its own")
+        raise ctx.error("a field cannot be assigned", target, "structs and vectors are read only; make a new one, or use a name of its own")
     else:
         raise ctx.error("this cannot be assigned to", target, "assign to a name, an element, or a tuple of those")
 
@@ -135,12 +137,12 @@ def _augmented(ctx: Context, node: ast.AugAssign) -> None:
             old = memory.load(ctx, base, subscript, target)
         memory.store(ctx, base, subscript, _combine(ctx, symbol, old, target, node), target, node)
     else:
-        raise ctx.error("a field cannot be assigned", target, "structs are read only; use a name of its own")
+        raise ctx.error("a field cannot be assigned", target, "structs and vectors are read only; make a new one, or use a name of its own")
 
 
 def _combine(ctx: Context, symbol: str, old: Value, target: ast.expr, node: ast.AugAssign) -> Value:
     if symbol in ("+", "-") and ctx.contract_fma:
-        return sum_of(ctx, symbol, target, node.value, node, left_value=scalar(ctx, old, target, f"an operand of `{symbol}`"))
+        return sum_of(ctx, symbol, target, node.value, node, left_value=number(ctx, old, target, f"an operand of `{symbol}`"))
     return operators.binary(ctx, symbol, old, evaluate(ctx, node.value), target, node.value, node)
 
 
@@ -148,7 +150,7 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     of = as_type(evaluate(ctx, node.annotation)) if isinstance(node.annotation, ast.Name | ast.Attribute) else None
     if not isinstance(node.target, ast.Name):
         raise ctx.error("only a name can be annotated", node.target, "write the assignment without a type")
-    if not isinstance(of, DType):
+    if not isinstance(of, DType | VectorType):
         raise ctx.error(
             f"`{ctx.text(node.annotation)}` is no element type", node.annotation, "annotate with a type such as f32 or i64, or not at all"
         )

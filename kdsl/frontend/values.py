@@ -18,6 +18,7 @@ from kdsl.ir import nodes
 from kdsl.lang.declaration import StructType
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.types import BOOL, F32, I64, DType
+from kdsl.lang.vectors import VectorType
 
 LARGEST_LITERAL: Final = 512
 """Bits of an integer literal: far more than any type holds, and few enough that folding is quick and never leaves the range of a float."""
@@ -53,6 +54,8 @@ class ViewRef:
     """Whether it was written `.unchecked`."""
     read_only: bool = False
     """Whether a function got it as a Slice."""
+    vector: VectorType | None = None
+    """What its elements are, if they are vectors: as declared, or by `as_vectors`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,14 @@ class ArrayRef:
     """Its key among the decisions of the compilation."""
     read_only: bool = False
     """Whether a function got it as a Slice."""
+    vector: VectorType | None = None
+    """What its elements are, if they are vectors; the array itself is one of their numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each dimension."""
+        *outer, last = self.array.shape
+        return (*outer, last // (self.vector.lanes if self.vector else 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +135,16 @@ class Group:
     """Its items."""
 
 
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A vector."""
+
+    type: VectorType
+    """Its type."""
+    items: tuple[nodes.ValueOp, ...]
+    """Its numbers."""
+
+
 @dataclass(frozen=True)
 class Text:
     """A string; only `f32("inf")` and the message of an assertion use one."""
@@ -166,10 +187,11 @@ class Foreign:
 
 
 Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
+Number: TypeAlias = Scalar | Vector
 Value: TypeAlias = (
-    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Record | Group | Text | Nothing | Module
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Record | Group | Vector | Text | Nothing | Module
     | Builtin | Foreign
-    | DType | Function | Overloaded | Intrinsic | IndexTriple
+    | DType | VectorType | Function | Overloaded | Intrinsic | IndexTriple
 )  # fmt: skip
 
 _BUILTINS: dict[Callable[..., Any] | type, str] = {
@@ -190,7 +212,7 @@ def from_python(name: str, value: Any) -> Value:
         return Literal(_plain(value))
     if value is None:
         return Nothing()
-    if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple):
+    if isinstance(value, DType | VectorType | Function | Overloaded | Intrinsic | IndexTriple):
         return value
     if isinstance(value, ModuleType):
         return Module(value, name)
@@ -235,15 +257,17 @@ def describe(value: Value) -> str:
         case nodes.ValueOp():
             return str(value.type)
         case ViewRef():
-            return value.view.annotation
+            return value.view.annotation + (f" as {value.vector}" if value.vector is not value.view.vector else "")
         case ArrayRef():
-            return f"a {value.array.space} array of {value.array.type}"
+            return f"a {value.array.space} array of {value.vector or value.array.type}"
         case RemoteRef():
             return f"{describe(value.own)} of another block"
         case BarrierRef():
             return f"{value.array.size} barriers"
         case MapRef():
             return value.map.annotation
+        case Vector():
+            return value.type.name
         case Record():
             return f"a {value.name}"
         case Group():
@@ -258,7 +282,7 @@ def describe(value: Value) -> str:
             return f"the built-in function {value.name}"
         case Foreign():
             return f"the Python object {value.name} ({type(value.value).__name__})"
-        case DType():
+        case DType() | VectorType():
             return f"the type {value.name}"
         case IndexTriple():
             return f"{value.name} (use .x, .y or .z)"

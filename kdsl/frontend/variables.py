@@ -10,9 +10,11 @@ from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
 from kdsl.frontend.decisions import Key, NameType
-from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Value, describe, from_python
+from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Value, Vector, describe, from_python
+from kdsl.frontend.vectors import coerce_vector
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, DTYPES, F32, DType, promote
+from kdsl.lang.vectors import VectorType
 
 
 def read(ctx: Context, node: ast.Name) -> Value:
@@ -88,6 +90,8 @@ def read_slot(ctx: Context, slot: AnySlot) -> Value:
     if isinstance(slot, FixedSlot):
         return slot.value
     if isinstance(slot, GroupSlot):
+        if slot.vector is not None:
+            return Vector(slot.vector, tuple(ctx.get(variable) for variable in variables_of(slot)))
         return Group(tuple(read_slot(ctx, item) for item in slot.items))
     value = ctx.get(slot.variable)
     if slot.weak:
@@ -121,19 +125,38 @@ def assign(ctx: Context, name: str, value: Value, node: ast.AST, value_node: ast
         frame.assigned.add(name)
 
 
-def declare(ctx: Context, name: str, type: DType, node: ast.AST) -> None:
+def declare(ctx: Context, name: str, type: DType | VectorType, node: ast.AST) -> None:
     """`name: type`: the name has this type, whatever is assigned to it."""
     frame = ctx.frame
     slot = frame.slots.get(name)
+    if isinstance(type, VectorType):
+        if slot is None:
+            frame.slots[name] = vector_slot(ctx, name, type, (*frame.key, name), ctx.locate(node), declared=True)
+            return
+        if isinstance(slot, GroupSlot) and slot.vector is type:
+            return
     if slot is None:
+        assert isinstance(type, DType)
         frame.slots[name] = Slot(ctx.new_variable(name, type), (*frame.key, name), False, False, ctx.locate(node), declared=True)
     elif not isinstance(slot, Slot) or slot.variable.type is not type:
         raise ctx.error(f"`{name}` is declared twice, with two types", node, "give it one type", [("the other is here", slot.location)])
 
 
+def vector_slot(ctx: Context, name: str, of: VectorType, key: Key, place: nodes.Location, *, declared: bool = False) -> GroupSlot:
+    """The slot for a name of vectors: a variable per number."""
+    items: list[AnySlot] = [
+        Slot(ctx.new_variable(f"{name}[{lane}]", of.element), (*key, lane), False, False, place, declared=True) for lane in range(of.lanes)
+    ]
+    return GroupSlot(items, place, of, declared)
+
+
 def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, value_node: ast.AST) -> AnySlot:
     """The slot for a name at its first assignment, which it makes."""
     place = ctx.locate(node)
+    if isinstance(value, Vector):
+        whole = vector_slot(ctx, name, value.type, key, place)
+        assign_slot(ctx, name, whole, value, node, value_node)
+        return whole
     if isinstance(value, Group):
         items = [new_slot(ctx, f"{name}.{i}", item, (*key, i), node, value_node) for i, item in enumerate(value.items)]
         return GroupSlot(items, place)
@@ -150,7 +173,16 @@ def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, val
 
 def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.AST, value_node: ast.AST) -> None:
     """Assign to a name that has a slot."""
-    if isinstance(slot, GroupSlot):
+    if isinstance(slot, GroupSlot) and slot.vector is not None:
+        if slot.declared:
+            value = coerce_vector(ctx, value, slot.vector, value_node, f"`{name}`")
+        if not isinstance(value, Vector) or value.type is not slot.vector:
+            raise _two_kinds(
+                ctx, name, slot.location, str(slot.vector), describe(value), node, f"write {slot.vector}(…), or use another name"
+            )
+        for variable, number in zip(variables_of(slot), value.items, strict=True):
+            ctx.set(variable, number)
+    elif isinstance(slot, GroupSlot):
         if not isinstance(value, Group) or len(value.items) != len(slot.items):
             raise _two_kinds(ctx, name, slot.location, f"a tuple of {len(slot.items)}", describe(value), node)
         for position, (item, part) in enumerate(zip(slot.items, value.items, strict=True)):
@@ -164,7 +196,8 @@ def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.
                 [("it was assigned here", slot.location)],
             )
     elif not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
-        raise _two_kinds(ctx, name, slot.location, f"a number ({slot.variable.type})", describe(value), node)
+        hint = f"let it begin as {value.type}(…), or use another name" if isinstance(value, Vector) else "use another name"
+        raise _two_kinds(ctx, name, slot.location, f"a number ({slot.variable.type})", describe(value), node, hint)
     else:
         _assign_number(ctx, name, slot, value, node, value_node)
 
@@ -223,5 +256,7 @@ def _two_types(ctx: Context, name: str, slot: Slot, gets: DType, node: ast.AST) 
     )
 
 
-def _two_kinds(ctx: Context, name: str, first: nodes.Location, was: str, becomes: str, node: ast.AST) -> Exception:
-    return ctx.error(f"`{name}` was {was} and would become {becomes}", node, "use another name", [("it was assigned here", first)])
+def _two_kinds(
+    ctx: Context, name: str, first: nodes.Location, was: str, becomes: str, node: ast.AST, hint: str = "use another name"
+) -> Exception:
+    return ctx.error(f"`{name}` was {was} and would become {becomes}", node, hint, [("it was assigned here", first)])

@@ -2,7 +2,7 @@
 
 A `Kernel` holds parameters, arrays, variables and a `Block`. A block is a list of operations in the order of evaluation. An operation that
 yields a value *is* that value (`ValueOp`), is defined once and may be used by later operations of the same block and of blocks nested in it; one that
-yields several (`Instruction`) is followed by its `Result`s.
+yields several (`Instruction`, `LoadVector`) is followed by its `Result`s.
 What Python assigns more than once is a `Variable`, read by `Get` and changed by `Set`. Control stays structured: `If`, `While`, `ForRange`,
 `Scope`. `@function` calls are already expanded in place (a `Scope` with `Leave` where the function returns early).
 
@@ -30,6 +30,8 @@ from kdsl.ir.places import SharedView as SharedView
 from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
+from kdsl.ir.vector import LoadVector as LoadVector
+from kdsl.ir.vector import StoreVector as StoreVector
 from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.types import DType
 
@@ -333,6 +335,10 @@ class Store(Op):
     """As of `Load`."""
 
 
+Access: TypeAlias = Load | Store | Atomic | LoadVector | StoreVector
+"""What reads or writes an array at a place that may have to be checked."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Assertion(Op):
     """Record a failure under `site` if the condition is False; the thread goes on."""
@@ -523,8 +529,10 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.a, op.b, op.c)
         case Select():
             return (op.condition, op.then, op.orelse)
-        case Load():
+        case Load() | LoadVector():
             return (*op.indices, *_rank(op.remote))
+        case StoreVector():
+            return (*op.indices, *op.values, *_rank(op.remote))
         case Exchange():
             return op.arguments if op.mask is None else (*op.arguments, op.mask)
         case Atomic():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kdsl.ir import nodes
+from kdsl.ir.nodes import Access
 from kdsl.lang.limits import ALIGNMENT
 
 
@@ -81,6 +82,11 @@ class _Printer:
                 self.line(indent, f"{self.variables[op.variable]} = {use(op.value)}", op)
             case nodes.Store():
                 self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
+            case nodes.LoadVector():
+                self.line(indent, f"load {op.lanes} of {self.element(op)}{_check(op)}", op)
+            case nodes.StoreVector():
+                values = ", ".join(use(value) for value in op.values)
+                self.line(indent, f"store {op.lanes} of {self.element(op)} = ({values}){_check(op)}", op)
             case nodes.Fence():
                 self.line(indent, f"fence {op.scope}", op)
             case nodes.Instruction():
@@ -152,7 +158,7 @@ class _Printer:
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
 
-    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Element) -> str:
+    def element(self, op: Access | nodes.Element) -> str:
         name = self.arrays[op.memory] if isinstance(op.memory, nodes.Array) else op.memory.name
         block = "" if isinstance(op, nodes.Element) or op.remote is None else f" of block {self.use(op.remote)}"
         return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{block}"
@@ -165,5 +171,5 @@ def _view(view: nodes.View) -> str:
     return f"{view.annotation}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
 
 
-def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:
+def _check(op: Access) -> str:
     return f" checked site {op.site}" if op.checked else ""

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.cpu.merge import joined
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
 from kdsl.ir.abi import extent_slot
@@ -49,16 +50,18 @@ class Checks:
     def __init__(self, emission: Emission) -> None:
         self.e = emission
 
-    def _checks(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes]) -> list[Check]:
+    def _checks(self, op: nodes.Access, indices: list[Lanes]) -> list[Check]:
         """What must hold, dimension by dimension."""
         e, memory = self.e, op.memory
         if isinstance(memory, nodes.View):
             extents = [e.arguments[extent_slot(memory.name, memory.rank, dimension)] for dimension in range(memory.rank)]
         else:
             extents = [e.i64(extent) for extent in memory.shape]
+        if isinstance(op, nodes.LoadVector | nodes.StoreVector):
+            extents[-1] = e.builder.udiv(extents[-1], e.i64(op.lanes))  # a shift
         return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
 
-    def checked(self, op: nodes.Load | nodes.Store | nodes.Atomic, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
+    def checked(self, op: nodes.Access, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
         """Run `access` with the lanes whose indices are inside, after recording a failure of the others; its result, 0 where it did not run."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -81,15 +84,10 @@ class Checks:
             b.branch(after)
             bad_end = b.block
             b.position_at_end(after)
-            if result is None:
-                return None
-            phi = b.phi(result.type)
-            phi.add_incoming(result, good_end)
-            phi.add_incoming(ir.Constant(result.type, None), bad_end)
-            return phi
+            return joined(b, [(result, good_end), (_nothing(result), bad_end)])
         return access(masks.both(e.mask, self._inside_mask(op, checks)))
 
-    def _inside_mask(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
+    def _inside_mask(self, op: nodes.Access, checks: list[Check]) -> Any:
         """The lanes that are inside, after recording a failure of active ones that are not; mostly found out by comparing scalars."""
         e = self.e
         b, masks = e.builder, e.masks
@@ -121,7 +119,7 @@ class Checks:
         b.position_at_end(after)
         return inside
 
-    def _inside_bits(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> Any:
+    def _inside_bits(self, op: nodes.Access, checks: list[Check]) -> Any:
         """The active lanes that are inside, as bits, found by calls out of the way, which record failures of the others."""
         e = self.e
         bits = e.masks.packed(e.mask)
@@ -168,7 +166,7 @@ class Checks:
             together = b.and_(together, condition)
         return together
 
-    def _record(self, op: nodes.Load | nodes.Store | nodes.Atomic, checks: list[Check]) -> None:
+    def _record(self, op: nodes.Access, checks: list[Check]) -> None:
         """Record that indices that all lanes share are outside, in the first dimension that is."""
         e = self.e
         b = e.builder
@@ -225,9 +223,11 @@ class Checks:
         end = b.block
         b.branch(after)
         b.position_at_end(after)
-        if otherwise is None:
-            return None
-        phi = b.phi(otherwise.type)
-        phi.add_incoming(otherwise, before)
-        phi.add_incoming(result, end)
-        return phi
+        return joined(b, [(otherwise, before), (result, end)])
+
+
+def _nothing(result: Any) -> Any:
+    """What an access yields that is left out."""
+    if isinstance(result, list):
+        return [_nothing(each) for each in result]
+    return None if result is None else ir.Constant(result.type, None)

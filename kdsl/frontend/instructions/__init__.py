@@ -9,7 +9,8 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups
 from kdsl.frontend.instructions.emit import Handler
-from kdsl.frontend.values import Value
+from kdsl.frontend.memory import refuse_vectors
+from kdsl.frontend.values import ArrayRef, Value, ViewRef
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
 
 HANDLERS: Final[dict[str, Handler]] = {
@@ -29,4 +30,7 @@ HANDLERS: Final[dict[str, Handler]] = {
 def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     """The value of a call of the row."""
     assert isinstance(row.lowering, ToInstruction)
+    for name, value in given.items() if row.name != "remote" else ():
+        if isinstance(value, ViewRef | ArrayRef):
+            refuse_vectors(ctx, value, places[name])
     return HANDLERS[row.lowering.handler](ctx, row, given, places, node)
