@@ -150,7 +150,7 @@ def test_neighbours_are_loaded_as_a_block_and_taken_apart_by_shuffles() -> None:
 def test_the_ir_shows_widths_and_alignment() -> None:
     text = print_kernel(scaled.ir())
     assert (
-        "x: Slice[f32x4] r by thread_index as f32x4 aligned to 4, y: DisjointSlice[f32x4] w by thread_index as f32x4 aligned to 4" in text
+        "x: Slice[f32x4] r by thread_index as f32x4 aligned to 16, y: DisjointSlice[f32x4] w by thread_index as f32x4 aligned to 16" in text
     )
     assert re.search(r"load 4 of x\[%\d+\]\n", text)
     assert re.search(r"store 4 of y\[%\d+\] = \(%\d+, %\d+, %\d+, %\d+\)\n", text)
@@ -210,12 +210,12 @@ def test_the_verifier_knows_wide_accesses() -> None:
     ir = scaled.ir()
     load = next(op for op in nodes.walk(ir.body) if isinstance(op, nodes.LoadVector))
     assert isinstance(load.memory, nodes.View)
-    load.memory.lanes = 2
+    load.memory.alignment = 8
     try:
         with pytest.raises(VerificationError, match="alignment"):
             verify(ir)
     finally:
-        load.memory.lanes = 4
+        load.memory.alignment = 16
     verify(ir)
 
 
@@ -223,7 +223,6 @@ def test_launchers_are_python_that_says_what_it_checks() -> None:
     source = scaled.launcher_source
     assert "x_vectors = x_length // 4" in source
     assert "if x_address % 16 or x_length % 4:" in source
-    assert "plan.wide" not in source
     assert "An array of f32: rows of multiples of 4, aligned to 16 bytes." in (scaled.__doc__ or "")
 
     @kernel(grid=sweep(blocks=1))
@@ -231,7 +230,7 @@ def test_launchers_are_python_that_says_what_it_checks() -> None:
         y[0] = x[0, 0].x
 
     assert "if x_address % 16 or x_shape_1 % 4 or x_stride_1 != 1 or x_stride_0 % 4:" in f.launcher_source
-    assert "plan.wide" in f.launcher_source
+    assert "plan.aligned" in f.launcher_source
 
 
 def test_every_type_is_exported() -> None:

@@ -210,7 +210,7 @@ def test_vectors_of_a_line_need_its_elements_side_by_side(device: Any) -> None:
     x, y = device.array(np.arange(16, dtype=np.float32)), device.zeros(4, f32)
     first(x, y)
     assert y.numpy().tolist() == [4, 5, 6, 7]
-    with pytest.raises(kdsl.LaunchError, match="the last stride is 2; pass a copy"):
+    with pytest.raises(kdsl.LaunchError, match="the argument has a stride of 2; pass a copy"):
         first(x[::2], y)
 
 
