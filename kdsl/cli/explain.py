@@ -189,9 +189,9 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 
 def _accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
-    places: dict[tuple[str, str, str, int, int], list[nodes.Load | nodes.Store | nodes.Atomic | nodes.Check]] = {}
+    places: dict[tuple[str, str, str, int, int], list[nodes.Access | nodes.Check]] = {}
     for op in nodes.walk(kernel.body):
-        if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic | nodes.Check):
+        if isinstance(op, nodes.Access | nodes.Check):
             at = op.location
             verb = _VERBS[kernel.sites[op.site].kind]
             places.setdefault((verb, op.memory.name, at.file, at.line, at.column), []).append(op)

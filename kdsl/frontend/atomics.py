@@ -84,6 +84,9 @@ def _shared_memory(ctx: Context, row: Intrinsic, target: Value, place: ast.AST) 
         raise ctx.error(
             f"{row.name}() on `{held.name}`, a local array, which no other thread sees", place, "use a shared_array, or plain operations"
         )
+    if not isinstance(target, RemoteRef) and target.vector is not None:
+        hint = f"change its numbers one by one, in a {'SliceMut' if isinstance(target, ViewRef) else 'shared array'} of {held.type}"
+        raise ctx.error(f"{row.name}() of {target.vector} elements: no target has atomic operations on vectors", place, hint)
     return held
 
 

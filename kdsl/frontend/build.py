@@ -25,6 +25,7 @@ from kdsl.ir import nodes
 from kdsl.lang.declaration import Declaration, Parameter
 from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import DType
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 
 _MOST_PASSES: Final = 1000
@@ -51,7 +52,7 @@ def build(
             raise AssertionError(f"the types of {source.name} do not settle")
         ctx = Context(source, declaration, types, decisions, checked=checked)
         try:
-            _run(ctx, constants)
+            _run(ctx, types, constants)
         except RecursionError:
             raise KernelError("this is nested too deeply to be compiled", ctx.location, "split it into several statements") from None
         except KernelError:
@@ -69,14 +70,14 @@ def build(
         return _finish(ctx)
 
 
-def _run(ctx: Context, constants: Mapping[str, Any]) -> None:
+def _run(ctx: Context, types: Mapping[TypeVar, DType], constants: Mapping[str, Any]) -> None:
     source = ctx.frame.source
     requires = ctx.declaration.requires
     ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires))
     for parameter in ctx.declaration.parameters:
         place = source.names.places[parameter.name][0]
         with ctx.at(place):
-            assign(ctx, parameter.name, _parameter(ctx, parameter, constants, ctx.frame.types), place, place)
+            assign(ctx, parameter.name, _parameter(ctx, parameter, constants, types), place, place)
     run_body(ctx, source.body)
 
 
@@ -86,18 +87,20 @@ def _parameter(ctx: Context, parameter: Parameter, constants: Mapping[str, Any],
         return Literal(of.python_type(constants[name]))
     if isinstance(of, ViewAnnotation):
         element = types[of.element] if isinstance(of.element, TypeVar) else of.element
+        numbers = element.element if isinstance(element, VectorType) else element
         if of.kind == "TensorMap":
             if isinstance(element, StructType):
                 hint = "copy the elements by hand, or keep their numbers in arrays of their own"
                 raise ctx.error(
                     f"`{name}` is a TensorMap, which is of numbers, and {of.element} is the struct {element}", ctx.location, hint
                 )
-            described = nodes.TensorMap(name, element, of.kind, rank=of.rank)
+            described = nodes.TensorMap(name, numbers, of.kind, rank=of.rank)
             ctx.parameters.append(described)
             return MapRef(described)
-        view = nodes.View(name, element, of.kind, rank=of.rank)
+        vector = element if isinstance(element, VectorType) else None
+        view = nodes.View(name, numbers, of.kind, rank=of.rank, strided=of.strided, vector=vector)
         ctx.parameters.append(view)
-        return ViewRef(view)
+        return ViewRef(view, vector=view.vector)
     if isinstance(of, StructType):
         return _struct(ctx, nodes.StructParameter(name, of), of, name, 0)
     scalar = types[of] if isinstance(of, TypeVar) else of

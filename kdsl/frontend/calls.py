@@ -7,16 +7,30 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing, structs
+from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing, structs, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
 from kdsl.frontend.function import Function, Overloaded
-from kdsl.frontend.values import ArrayRef, Builtin, Group, Literal, Nothing, Text, Value, describe, known_number
+from kdsl.frontend.values import (
+    ArrayRef,
+    Builtin,
+    Group,
+    Literal,
+    Nothing,
+    Number,
+    Scalar,
+    Text,
+    Value,
+    Vector,
+    describe,
+    known_number,
+)  # fmt: skip
 from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, DTYPES, F32, I64, U32, DType
+from kdsl.lang.vectors import VectorType, vector_type
 
 Evaluated = tuple[Value, ...]
 _ALL_LANES: Final = 0xFFFFFFFF
@@ -36,6 +50,12 @@ def call(ctx: Context, node: ast.Call) -> Value:
         if keyword.arg is None:
             raise ctx.error("`**` in a call is not part of the language", keyword.value, "write the arguments one by one")
         keywords[keyword.arg] = evaluate(ctx, keyword.value)
+    if _applies_to_numbers(callee) and any(isinstance(value, Vector) for value in (*positional, *keywords.values())):
+        return _for_each_number(ctx, callee, positional, keywords, node)
+    return _apply(ctx, callee, positional, keywords, node)
+
+
+def _apply(ctx: Context, callee: Value, positional: Evaluated, keywords: dict[str, Value], node: ast.Call) -> Value:
     if isinstance(callee, Function | Overloaded):
         named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         return expand.call(ctx, callee, positional, keywords, node, node.args, named)
@@ -44,11 +64,49 @@ def call(ctx: Context, node: ast.Call) -> Value:
         return _INTRINSICS[type(callee.lowering)](ctx, callee, positional, node)
     if isinstance(callee, StructType):
         return structs.construct(ctx, callee, positional, keywords, node)
-    if isinstance(callee, DType | Builtin):
+    if isinstance(callee, DType | VectorType | Builtin):
         if keywords:
             raise ctx.error(f"{callee.name}() takes no arguments by name", node, "give them in order")
+        if isinstance(callee, VectorType):
+            return vectors.construct(ctx, callee, positional, node)
         return _conversion(ctx, callee, positional, node) if isinstance(callee, DType) else _BUILTINS[callee.name](ctx, positional, node)
     raise ctx.error(f"{describe(callee)} cannot be called", node.func, "a kernel calls @functions, types and what kdsl provides")
+
+
+def _applies_to_numbers(callee: Value) -> bool:
+    """Whether it is a function of the table, or of mathematics, that makes one number of numbers."""
+    if isinstance(callee, Intrinsic):
+        return isinstance(callee.lowering, table.ToUnary | table.ToBinary | table.ToFma | table.ToBitcast)
+    return isinstance(callee, Overloaded)
+
+
+def _takes(callee: Value, of: DType) -> bool:
+    """Whether a function that wants floats can be applied to numbers of a type."""
+    if isinstance(callee, Overloaded):
+        return of in callee.functions
+    lowering = callee.lowering if isinstance(callee, Intrinsic) else None
+    return of.is_float or not isinstance(lowering, table.ToUnary | table.ToBinary | table.ToFma) or getattr(lowering, "integer", False)
+
+
+def _for_each_number(ctx: Context, callee: Value, positional: Evaluated, keywords: dict[str, Value], node: ast.Call) -> Value:
+    """A function of numbers, applied to each number of vectors."""
+    name: str = callee.name  # type: ignore[union-attr]  # what `_applies_to_numbers` lets through has one
+    values = [*positional, *keywords.values()]
+    places = [*node.args, *(keyword.value for keyword in node.keywords)]
+    operands: list[Number] = [
+        vectors.number(ctx, value, place, f"an argument of {name}()") for value, place in zip(values, places, strict=True)
+    ]
+
+    for operand, place in zip(operands, places, strict=True):
+        if isinstance(operand, Vector) and not _takes(callee, operand.type.element):
+            hint = f"write {name}({vector_type(F32, operand.type.lanes) or 'f32'}({ctx.text(place)}))"
+            raise ctx.error(f"{name}() does not take {with_article(operand.type)}", place, hint)
+
+    def of_numbers(*numbers: Scalar) -> Value:
+        given, named = numbers[: len(positional)], numbers[len(positional) :]
+        return _apply(ctx, callee, given, dict(zip(keywords, named, strict=True)), node)
+
+    return vectors.elementwise(ctx, f"{name}()", operands, places, node, of_numbers)
 
 
 def _count(ctx: Context, name: str, arguments: Sequence[Value], count: int, node: ast.AST, signature: str) -> None:
@@ -102,7 +160,7 @@ def _abs(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
 def _extreme(name: str) -> Callable[[Context, Evaluated, ast.Call], Value]:
     def handler(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
         places: Sequence[ast.AST] = node.args
-        if len(arguments) == 1 and isinstance(arguments[0], Group):
+        if len(arguments) == 1 and isinstance(arguments[0], Group | Vector):
             arguments = arguments[0].items
             places = [node.args[0]] * len(arguments)
         if len(arguments) < 2:
@@ -348,6 +406,9 @@ def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
         return ref
     if handler == "shared_barriers":
         return memory.new_barriers(ctx, arguments, node)
+    if handler == "as_vectors":
+        _count(ctx, row.name, arguments, 2, node, row.name + row.signature)
+        return vectors.as_vectors(ctx, arguments, [_place(node, i, name) for i, (name, _) in enumerate(row.parameters)], node)
     if handler == "static_assert":
         return _static_assert(ctx, row, arguments, node)
     if handler == "unroll":

@@ -42,7 +42,7 @@ def check(kernel: nodes.Kernel) -> None:
     walk = list(_paths(kernel.body, ()))
     barriers = [(n, path) for n, (op, path) in enumerate(walk) if isinstance(op, nodes.Instruction) and op.name == _BARRIER]
     for number, (op, path) in enumerate(walk):
-        if not isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) or op.remote is None:
+        if not isinstance(op, nodes.Access) or op.remote is None:
             continue
         around = [n for n, at in barriers if path[: len(at)] == at]
         if not any(n < number for n in around):

@@ -23,6 +23,7 @@ from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.limits import SHARED_BYTES
 from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import BOOL, I64, DType
+from kdsl.lang.vectors import VectorType
 
 V = TypeVar("V", bound=nodes.ValueOp)
 Number = bool | int | float
@@ -57,7 +58,7 @@ class Slot:
 
 @dataclass(eq=False)
 class GroupSlot:
-    """A name that holds a tuple or a struct and is assigned more than once."""
+    """A name that holds a tuple, a struct or a vector and is assigned more than once."""
 
     items: list[Slot | GroupSlot | FixedSlot]
     """One per item or field."""
@@ -67,6 +68,10 @@ class GroupSlot:
     """The struct, or the array in one; None for a tuple."""
     name: str = ""
     """Of a struct, for people."""
+    vector: VectorType | None = None
+    """The vector type, if it holds a vector."""
+    declared: bool = False
+    """Whether an annotation says that type."""
 
 
 @dataclass(eq=False)
@@ -108,8 +113,8 @@ class Frame:
     """Names the expansion among the decisions."""
     caller: nodes.Location | None
     """Where it is called."""
-    types: Mapping[TypeVar, DType]
-    """Types of its type variables."""
+    types: Mapping[TypeVar, DType | VectorType]
+    """Types of its type variables; in a kernel never vectors."""
     env: dict[str, Value] = field(default_factory=dict)
     """Values of its direct names."""
     slots: dict[str, AnySlot] = field(default_factory=dict)
@@ -326,9 +331,11 @@ class Context:
         name: str,
         memory: nodes.Memory | None,
         within: tuple[int, ...] = (),
+        lanes: int = 1,
     ) -> int:
-        """Number of a check at the present place; the trips of an unrolled loop share theirs. `within` are extents of arrays in the element."""
-        extents = (*memory.shape, *within) if isinstance(memory, nodes.Array) else None
+        """Number of a check at the present place, of an access to so many numbers; the trips of an unrolled loop share theirs. `within` are extents of arrays
+        in the element."""
+        extents = (*memory.shape[:-1], memory.shape[-1] // lanes, *within) if isinstance(memory, nodes.Array) else None
         rank = memory.rank + len(within) if isinstance(memory, nodes.View) else 1
         return self.sites.setdefault(nodes.Site(kind, name, self.location, extents, rank), len(self.sites))
 

@@ -16,6 +16,7 @@ from kdsl.frontend.values import (
     Scalar,
     Text,
     Value,
+    Vector,
     ViewRef,
     default_type,
     describe,
@@ -24,6 +25,7 @@ from kdsl.ir import nodes
 from kdsl.lang.intrinsics import IndexTriple
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, I64, DType, can_convert_implicitly, convert_constant, promote, round_float
+from kdsl.lang.vectors import VectorType
 
 
 def scalar(ctx: Context, value: Value, node: ast.AST, purpose: str = "") -> Scalar:
@@ -40,6 +42,8 @@ def _towards_number(ctx: Context, value: Value, node: ast.AST) -> str:
             return f"name an element, such as {ctx.text(node)}[i]"
         case Group():
             return "use its items one by one"
+        case Vector():
+            return f"use its numbers one by one, {ctx.text(node)}[0] to {ctx.text(node)}[{value.type.lanes - 1}]"
         case Record():
             return f"use one of its fields: {', '.join(value.fields)}"
         case IndexTriple():
@@ -50,7 +54,7 @@ def _towards_number(ctx: Context, value: Value, node: ast.AST) -> str:
             return "nothing comes back from here; return a value"
         case StructType():
             return f"make one with {value}({', '.join(value.by_name)}), and use one of its fields"
-        case DType():
+        case DType() | VectorType():
             return f"call it to convert, as in {value}(x)"
         case _:
             return "call it, if it is a function"
@@ -102,7 +106,7 @@ def _why(source: DType, to: DType) -> str:
     return f"not every {source} is {with_article(to)}"
 
 
-def with_article(type: DType) -> str:
+def with_article(type: DType | VectorType) -> str:
     """The name of a type with its article: "an f32", "a u8"."""
     return f"an {type}" if type.name[0] in "fi" else f"a {type}"
 
@@ -208,9 +212,9 @@ def index(ctx: Context, value: Value, node: ast.AST, purpose: str) -> nodes.Valu
 
 
 def items_of(ctx: Context, value: Value, count: int, node: ast.AST) -> tuple[Value, ...]:
-    """The items of a tuple that is taken apart into `count` names."""
-    if not isinstance(value, Group):
-        raise ctx.error(f"{describe(value)} cannot be taken apart into {count} names", node, "only a tuple can")
+    """The items of a tuple or vector that is taken apart into `count` names."""
+    if not isinstance(value, Group | Vector):
+        raise ctx.error(f"{describe(value)} cannot be taken apart into {count} names", node, "only a tuple or a vector can")
     if len(value.items) != count:
         raise ctx.error(
             f"{len(value.items)} values cannot be assigned to {count} names", node, "the numbers of values and names must agree"

@@ -20,6 +20,7 @@ from kdsl.lang.declaration import Declaration, Parameter, ParameterType, StructT
 from kdsl.lang.geometry import DEFAULT_BLOCK, Elements, Geometry, Grid, Rows, Sweep, Tiles
 from kdsl.lang.numbers import host_number
 from kdsl.lang.types import BOOL, DType
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 
 _MOST_THREADS: Final = 1024
@@ -95,6 +96,15 @@ def _parameter_type(name: str, annotation: Any, place: Location) -> tuple[Parame
         raise KernelError(
             f"`{name}` is {annotation}: no witness says that an element of several dimensions is the thread's own", place, hint
         )
+    if isinstance(annotation, VectorType):
+        hint = f"pass its numbers one by one, or in an array: Slice[{annotation}]"
+        raise KernelError(f"`{name}` is {annotation}, and a kernel takes vectors in arrays only", place, hint)
+    constraints = _constraints(annotation)
+    if any(isinstance(constraint, VectorType) for constraint in constraints):
+        hint = "declare the vectors, as in Slice[f32x4], or read them through as_vectors(); a @function may take any type"
+        raise KernelError(
+            f"`{name}`: a type variable of a kernel stands for numbers, because an array does not say that it holds vectors", place, hint
+        )
     if isinstance(annotation, DType | ViewAnnotation | ConstAnnotation | TypeVar):
         return annotation, None
     struct = getattr(annotation, "__kdsl_struct__", None)
@@ -107,6 +117,12 @@ def _parameter_type(name: str, annotation: Any, place: Location) -> tuple[Parame
     if getattr(annotation, "__name__", "") in ("Slice", "SliceMut", "DisjointSlice", "TensorMap"):
         hint = f"say of what: {written}[f32]"
     raise KernelError(f"a kernel cannot take a {written}", place, hint)
+
+
+def _constraints(annotation: Any) -> tuple[Any, ...]:
+    """What a type variable in an annotation may be."""
+    variable = annotation.element if isinstance(annotation, ViewAnnotation) else annotation
+    return variable.__constraints__ if isinstance(variable, TypeVar) else ()
 
 
 def _default(name: str, default: Any, of: ParameterType, place: Location) -> object:

@@ -24,15 +24,18 @@ from kdsl.frontend.values import (
     MapRef,
     Nothing,
     Value,
+    Vector,
     ViewRef,
     describe,
     from_python,
     known_number,
 )
 from kdsl.frontend.variables import assign, assign_slot, new_slot, read_slot
+from kdsl.frontend.vectors import coerce_vector, element_type
 from kdsl.ir import nodes
 from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import BOOL, F32, DType, dtype, promote
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import Barriers, ConstAnnotation, ViewAnnotation, view_text
 
 _VIEWS: Final = ("Slice", "SliceMut", "DisjointSlice")
@@ -128,7 +131,7 @@ def _bind(ctx: Context, source: Source, values: Sequence[Value], keywords: Mappi
 
 
 def _default(ctx: Context, source: Source, name: str, default: Any) -> Value:
-    if is_number(default) or default is None or isinstance(default, tuple | DType | Function):
+    if is_number(default) or default is None or isinstance(default, tuple | DType | VectorType | Function):
         return from_python(name, default)
     raise ctx.error(
         f"the default of `{name}` of {source.name} is no number", source.definition(), "a default is a number, a tuple of numbers or a type"
@@ -143,9 +146,9 @@ def _argument_places(source: Source, argument_nodes: Sequence[ast.AST], keyword_
 
 def _type_variables(
     ctx: Context, annotations: Mapping[str, Any], bound: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.AST
-) -> dict[TypeVar, DType]:
-    """Type variables take the types of the arguments; a literal only where nothing else decides."""
-    types: dict[TypeVar, DType] = {}
+) -> dict[TypeVar, DType | VectorType]:
+    """Type variables take the types of the arguments, vectors included; a literal only where nothing else decides."""
+    types: dict[TypeVar, DType | VectorType] = {}
     pending: dict[TypeVar, list[tuple[str, DType]]] = {}
     for name, value in bound.items():
         annotation = annotations.get(name, MISSING)
@@ -153,6 +156,8 @@ def _type_variables(
             element = element_type(value)
             if element is not None:
                 _bind_type(ctx, types, annotation.element, element, name, places.get(name, node))
+        elif isinstance(annotation, TypeVar) and isinstance(value, Vector):
+            _bind_type(ctx, types, annotation, value.type, name, places.get(name, node))
         elif isinstance(annotation, TypeVar):
             if not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
                 raise ctx.error(
@@ -171,26 +176,21 @@ def _type_variables(
     return types
 
 
-def _bind_type(ctx: Context, types: dict[TypeVar, DType], variable: TypeVar, to: DType, name: str, node: ast.AST) -> None:
+def _bind_type(
+    ctx: Context, types: dict[TypeVar, DType | VectorType], variable: TypeVar, to: DType | VectorType, name: str, node: ast.AST
+) -> None:
     known = types.setdefault(variable, to)
     if known is not to:
         raise ctx.error(
             f"{variable.__name__} is {known} by another argument, and {to} by `{name}`", node, f"convert one of them, as in {known}(...)"
         )
-    allowed = [dtype(constraint) for constraint in variable.__constraints__]
+    allowed = [constraint if isinstance(constraint, VectorType) else dtype(constraint) for constraint in variable.__constraints__]
     if allowed and to not in allowed:
         raise ctx.error(f"{variable.__name__} is one of {', '.join(t.name for t in allowed)}, not {to}", node, "convert the argument")
 
 
-def element_type(value: Value) -> DType | None:
-    """The element type of an array."""
-    if isinstance(value, MapRef):
-        return value.map.type
-    return value.view.type if isinstance(value, ViewRef) else value.array.type if isinstance(value, ArrayRef) else None
-
-
 def _argument(
-    ctx: Context, source: Source, name: str, value: Value, annotation: Any, types: Mapping[TypeVar, DType], node: ast.AST
+    ctx: Context, source: Source, name: str, value: Value, annotation: Any, types: Mapping[TypeVar, DType | VectorType], node: ast.AST
 ) -> Value:
     """An argument, converted to what its parameter says."""
     if annotation is MISSING or annotation is Any:
@@ -202,6 +202,8 @@ def _argument(
     what = f"`{name}` of {source.name}"
     if isinstance(annotation, DType):
         return coerce(ctx, value, annotation, node, what)
+    if isinstance(annotation, VectorType):
+        return coerce_vector(ctx, value, annotation, node, what)
     if isinstance(annotation, ConstAnnotation):
         if known_number(value) is None:
             raise ctx.error(
@@ -232,7 +234,7 @@ def _argument(
 
 
 def _map_argument(
-    ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType], what: str, node: ast.AST
+    ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType | VectorType], what: str, node: ast.AST
 ) -> Value:
     element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
     if isinstance(value, MapRef) and value.map.rank == annotation.rank and value.map.type is element:
@@ -242,7 +244,7 @@ def _map_argument(
 
 
 def _view_argument(
-    ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType], what: str, node: ast.AST
+    ctx: Context, value: Value, annotation: ViewAnnotation, types: Mapping[TypeVar, DType | VectorType], what: str, node: ast.AST
 ) -> Value:
     element = types.get(annotation.element) if isinstance(annotation.element, TypeVar) else annotation.element
     has = None
@@ -254,12 +256,12 @@ def _view_argument(
     fits = has is not None and _VIEWS.index(annotation.kind) <= _VIEWS.index(has)
     fits = fits and (value.view.rank if isinstance(value, ViewRef) else annotation.rank) == annotation.rank
     if not isinstance(value, ViewRef | ArrayRef) or not fits or element_type(value) is not element:
-        wanted = view_text(annotation.kind, str(element or annotation.element), annotation.rank)
+        wanted = view_text(annotation.kind, str(element or annotation.element), annotation.rank, annotation.strided)
         raise ctx.error(f"{what} is {wanted}, not {describe(value)}", node, f"pass {wanted}, or annotate the parameter as what it gets")
     return dataclasses.replace(value, read_only=True) if annotation.kind == "Slice" else value
 
 
-def _result_type(annotation: Any, types: Mapping[TypeVar, DType]) -> Any:
+def _result_type(annotation: Any, types: Mapping[TypeVar, DType | VectorType]) -> Any:
     """The annotation of a result with its type variables replaced; `MISSING` if it says nothing."""
     if annotation is MISSING or annotation is Any:
         return MISSING
@@ -349,6 +351,8 @@ def _convert_result(ctx: Context, value: Value, annotation: Any, node: ast.AST) 
         return structs.converted(ctx, annotation, value, node, f"the result of {name}")
     if isinstance(annotation, DType):
         return coerce(ctx, value, annotation, node, f"the result of {name}")
+    if isinstance(annotation, VectorType):
+        return coerce_vector(ctx, value, annotation, node, f"the result of {name}")
     if isinstance(annotation, tuple):
         if not isinstance(value, Group) or len(value.items) != len(annotation):
             raise ctx.error(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
 
-from kdsl.frontend import calls, memory, operators, parts, slices, structs, tables, tuples
+from kdsl.frontend import calls, memory, operators, parts, slices, structs, tables, tuples, vectors
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
@@ -26,12 +26,13 @@ from kdsl.frontend.values import (
     MapRef,
     Module,
     Nothing,
+    Number,
     Place,
     Record,
     RemoteRef,
-    Scalar,
     Text,
     Value,
+    Vector,
     ViewRef,
     as_type,
     describe,
@@ -41,6 +42,7 @@ from kdsl.frontend.variables import are_alike, assign_slot, foreign, new_slot, r
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import IndexTriple
 from kdsl.lang.types import BOOL, I64, DType
+from kdsl.lang.vectors import VectorType
 
 _CHEAP: Final = 8
 """So many pure operations are evaluated rather than jumped over."""
@@ -88,24 +90,24 @@ def _binary(ctx: Context, node: ast.BinOp) -> Value:
     return operators.binary(ctx, symbol, evaluate(ctx, node.left), evaluate(ctx, node.right), node.left, node.right, node)
 
 
-def _product(ctx: Context, node: ast.expr) -> tuple[Scalar, Scalar, ast.BinOp] | None:
+def _product(ctx: Context, node: ast.expr) -> tuple[Number, Number, ast.BinOp] | None:
     """The factors of an expression that is a product."""
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
         return None
-    a = scalar(ctx, evaluate(ctx, node.left), node.left, "an operand of `*`")
-    return a, scalar(ctx, evaluate(ctx, node.right), node.right, "an operand of `*`"), node
+    a = vectors.number(ctx, evaluate(ctx, node.left), node.left, "an operand of `*`")
+    return a, vectors.number(ctx, evaluate(ctx, node.right), node.right, "an operand of `*`"), node
 
 
-def _fuses(product: tuple[Scalar, Scalar, ast.BinOp]) -> bool:
+def _fuses(product: tuple[Number, Number, ast.BinOp]) -> bool:
     """Whether a product is one of floats."""
-    return any(type_of(factor).is_float for factor in product[:2])
+    return any(vectors.is_float(factor) for factor in product[:2])
 
 
-def sum_of(ctx: Context, symbol: str, left: ast.expr, right: ast.expr, node: ast.AST, left_value: Value | None = None) -> Scalar:
+def sum_of(ctx: Context, symbol: str, left: ast.expr, right: ast.expr, node: ast.AST, left_value: Value | None = None) -> Number:
     """`left + right` or `left - right`: a product of floats on one side fuses, the left one of two."""
     left_product = _product(ctx, left) if left_value is None else None
     if left_product is not None and _fuses(left_product):
-        other = scalar(ctx, evaluate(ctx, right), right, f"an operand of `{symbol}`")
+        other = vectors.number(ctx, evaluate(ctx, right), right, f"an operand of `{symbol}`")
         return operators.fused(ctx, symbol, left_product, other, right, True, node)
     if left_product is not None:
         a, b, product_node = left_product
@@ -116,7 +118,7 @@ def sum_of(ctx: Context, symbol: str, left: ast.expr, right: ast.expr, node: ast
     right_product = _product(ctx, right)
     if right_product is None:
         return operators.binary(ctx, symbol, first, evaluate(ctx, right), left, right, node)
-    return operators.fused(ctx, symbol, right_product, scalar(ctx, first, left, f"an operand of `{symbol}`"), left, False, node)
+    return operators.fused(ctx, symbol, right_product, vectors.number(ctx, first, left, f"an operand of `{symbol}`"), left, False, node)
 
 
 def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
@@ -215,7 +217,7 @@ def _comparison(
         return operators.negate(ctx, inside) if isinstance(op, ast.NotIn) else operators.truth(ctx, inside, node)
     if isinstance(op, ast.Is | ast.IsNot):
         left, right = as_type(left), as_type(right)
-        if isinstance(left, DType | Nothing) or isinstance(right, DType | Nothing):
+        if isinstance(left, DType | VectorType | Nothing) or isinstance(right, DType | VectorType | Nothing):
             return Literal((left == right) == isinstance(op, ast.Is))
         raise ctx.error("`is` compares types; numbers are compared with `==`", node, "write `==` or `!=`")
     return operators.compare(ctx, operators.SYMBOLS[type(op)], left, right, left_node, right_node, node)
@@ -251,6 +253,8 @@ def _are_literals(a: Value, b: Value) -> bool:
 def _choice(
     ctx: Context, test: nodes.ValueOp, blocks: tuple[nodes.Block, nodes.Block], then: Value, orelse: Value, node: ast.IfExp
 ) -> Value:
+    if isinstance(then, Vector) or isinstance(orelse, Vector):
+        return _choice_of_vectors(ctx, test, blocks, then, orelse, node)
     if are_alike(then, orelse):
         return _choice_of_parts(ctx, test, blocks, then, orelse, node)
     if isinstance(then, Group | Record) and isinstance(orelse, Group | Record):
@@ -278,6 +282,24 @@ def _choice(
     if weak:
         ctx.weak.add(result)
     return result
+
+
+def _choice_of_vectors(
+    ctx: Context, test: nodes.ValueOp, blocks: tuple[nodes.Block, nodes.Block], then: Value, orelse: Value, node: ast.IfExp
+) -> Value:
+    if not isinstance(then, Vector) or not isinstance(orelse, Vector) or then.type is not orelse.type:
+        vector, other, place = (then, orelse, node.orelse) if isinstance(then, Vector) else (orelse, then, node.body)
+        assert isinstance(vector, Vector)
+        raise ctx.error(
+            f"the sides of a conditional expression are {describe(vector)} and {describe(other)}",
+            node,
+            f"write {vector.type}({ctx.text(place)})",
+        )
+    if all(_is_cheap(block) for block in blocks):
+        for block in blocks:
+            ctx.splice(block)
+        return Vector(then.type, tuple(ctx.select(test, a, b) for a, b in zip(then.items, orelse.items, strict=True)))
+    return _choice_of_parts(ctx, test, blocks, then, orelse, node)
 
 
 def _choice_of_parts(
@@ -320,6 +342,8 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
             return dataclasses.replace(base, unchecked=True)
         case IndexTriple():
             return _index_triple(ctx, base, name, node)
+        case Vector():
+            return vectors.attribute(ctx, base, name, node)
         case Literal() | LiteralChoice() | nodes.ValueOp() if name == "dtype":
             return type_of(base)
         case _:

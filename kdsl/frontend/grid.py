@@ -66,9 +66,8 @@ class _AcrossGrid(Uniformity):
         return Level.BLOCK if super()._special(name) is Level.BLOCK else Level.LANE
 
     def _value_level(self, op: nodes.ValueOp) -> Level:
-        if isinstance(op, nodes.Exchange):
-            return Level.LANE
-        if isinstance(op, nodes.Load) and isinstance(op.memory, nodes.Array | nodes.SharedView):
-            same = isinstance(op.memory, nodes.Array) and op.memory.space in ("constant", "parameter")
-            return super()._value_level(op) if same else Level.LANE
-        return super()._value_level(op)
+        return Level.LANE if isinstance(op, nodes.Exchange) else super()._value_level(op)
+
+    def _loaded(self, op: nodes.Load | nodes.LoadVector) -> Level:
+        same = isinstance(op.memory, nodes.Array) and op.memory.space in ("constant", "parameter")
+        return Level.LANE if isinstance(op.memory, nodes.Array | nodes.SharedView) and not same else super()._loaded(op)

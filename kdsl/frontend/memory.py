@@ -6,17 +6,31 @@ import ast
 import dataclasses
 from typing import Final, TypeAlias
 
-from kdsl.frontend import shared, tables
+from kdsl.frontend import shared, tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import holds, inside_extent, inside_view
-from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Literal, MapRef, RemoteRef, Value, ViewRef, as_type, describe, known_number
+from kdsl.frontend.values import (
+    ArrayRef,
+    BarrierRef,
+    Group,
+    Literal,
+    MapRef,
+    RemoteRef,
+    Value,
+    Vector,
+    ViewRef,
+    as_type,
+    describe,
+    known_number,
+)  # fmt: skip
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
 from kdsl.lang import swizzle
 from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import I64, U64, DType
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import view_text
 
 WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
@@ -32,26 +46,29 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
     """`base[subscript]`."""
     if isinstance(base, Group):
         return base.items[_tuple_position(ctx, base, subscript, node)]
+    if isinstance(base, Vector):
+        return vectors.item(ctx, base, subscript, node)
     if isinstance(base, ViewRef):
         places = _view_indices(ctx, base.view, subscript, node)
         _access(ctx, base, places, node, writes=False)
         base.view.read = True
         checked = _view_checked(ctx, base, places)
-        return _loaded(ctx, base.view, places, checked, base.view.name)
+        return _loaded(ctx, base.view, base.vector, places, checked)
     if isinstance(base, ArrayRef):
         places = _array_indices(ctx, base, subscript, node)
-        register = _register(ctx, base, places)
-        if register is not None:
-            return ctx.get(register)
-        known = tables.known_element(ctx, base.array, places)
+        registers = _registers(ctx, base, places)
+        if registers is not None:
+            values = tuple(ctx.get(register) for register in registers)
+            return values[0] if base.vector is None else Vector(base.vector, values)
+        known = tables.known_element(ctx, base.array, places) if base.vector is None else None
         if known is not None:
             return known
         checked = _array_checked(ctx, base, places)
-        return _loaded(ctx, base.array, places, checked, base.array.name)
+        return _loaded(ctx, base.array, base.vector, places, checked)
     if isinstance(base, RemoteRef):
         places, checked = remote_place(ctx, base, subscript, node)
-        return _loaded(ctx, base.memory, places, checked, base.memory.name, base.rank)
-    raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays and tuples are indexed")
+        return _loaded(ctx, base.memory, base.own.vector, places, checked, base.rank)
+    raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays, tuples and vectors are indexed")
 
 
 def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
@@ -62,29 +79,32 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         view = base.view
         places = _view_indices(ctx, view, subscript, node)
         _access(ctx, base, places, node, writes=True)
-        number = coerce(ctx, value, view.type, value_node, f"an element of `{view.name}`")
+        numbers = _numbers(ctx, base, value, value_node, view.name)
         view.written = True
         checked = _view_checked(ctx, base, places)
         with ctx.at(node):
-            _stored(ctx, view, places, number, checked, view.name)
+            _stored(ctx, view, places, numbers, checked)
     elif isinstance(base, ArrayRef):
         places = _array_indices(ctx, base, subscript, node)
-        number = coerce(ctx, value, base.array.type, value_node, f"an element of `{base.array.name}`")
-        register = _register(ctx, base, places)
-        if register is not None:
-            ctx.set(register, number)
+        numbers = _numbers(ctx, base, value, value_node, base.array.name)
+        registers = _registers(ctx, base, places)
+        if registers is not None:
+            for register, number in zip(registers, numbers, strict=True):
+                ctx.set(register, number)
             return
         checked = _array_checked(ctx, base, places)
         with ctx.at(node):
-            _stored(ctx, base.array, places, number, checked, base.array.name)
+            _stored(ctx, base.array, places, numbers, checked)
     elif isinstance(base, RemoteRef):
         array = base.memory
         if base.own.read_only:
-            raise _read_only(ctx, array.name, f"SliceMut[{array.type}]", node)
+            raise _read_only(ctx, array.name, f"SliceMut[{vectors.element_type(base.own)}]", node)
         places, checked = remote_place(ctx, base, subscript, node)
-        number = coerce(ctx, value, array.type, value_node, f"an element of `{array.name}`")
+        numbers = _numbers(ctx, base.own, value, value_node, array.name)
         with ctx.at(node):
-            _stored(ctx, array, places, number, checked, array.name, base.rank)
+            _stored(ctx, array, places, numbers, checked, base.rank)
+    elif isinstance(base, Vector):
+        raise ctx.error("a vector cannot be changed", node, f"make a new one: {base.type}(…)")
     else:
         what = "a tuple cannot be changed" if isinstance(base, Group) else f"{describe(base)} has no elements"
         raise ctx.error(what, node, "assign to elements of arrays only")
@@ -118,13 +138,28 @@ def _read_only(ctx: Context, name: str, wanted: str, node: ast.AST) -> Exception
 
 def _mutable(view: nodes.View) -> str:
     """The annotation with which a view of the same rank may be written anywhere."""
-    return view_text("SliceMut", view.type.name, view.rank)
+    return view_text("SliceMut", view.element.name, view.rank, view.strided)
+
+
+def _numbers(ctx: Context, base: ViewRef | ArrayRef, value: Value, node: ast.AST, name: str) -> tuple[nodes.ValueOp, ...]:
+    """What is stored in an element: a number, or the numbers of a vector."""
+    purpose = f"an element of `{name}`"
+    if base.vector is not None:
+        return vectors.coerce_vector(ctx, value, base.vector, node, purpose).items
+    return (coerce(ctx, value, base.view.type if isinstance(base, ViewRef) else base.array.type, node, purpose),)
 
 
 def _loaded(
-    ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], checked: bool, name: str, remote: nodes.ValueOp | None = None
-) -> nodes.ValueOp:
-    site = ctx.new_site("load", name, memory)
+    ctx: Context,
+    memory: nodes.Memory,
+    vector: VectorType | None,
+    places: tuple[nodes.ValueOp, ...],
+    checked: bool,
+    remote: nodes.ValueOp | None = None,
+) -> Value:
+    if vector is not None:
+        return vectors.loaded(ctx, memory, places, vector, checked=checked, remote=remote)
+    site = ctx.new_site("load", memory.name, memory)
     value = nodes.Load(
         location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote
     )  # fmt: skip
@@ -133,10 +168,14 @@ def _loaded(
 
 
 def _stored(
-    ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], value: nodes.ValueOp, checked: bool, name: str,
+    ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], numbers: tuple[nodes.ValueOp, ...], checked: bool,
     remote: nodes.ValueOp | None = None,
 ) -> None:  # fmt: skip
-    site = ctx.new_site("store", name, memory)
+    if len(numbers) > 1:
+        vectors.stored(ctx, memory, places, numbers, checked=checked, remote=remote)
+        return
+    site = ctx.new_site("store", memory.name, memory)
+    (value,) = numbers
     ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site, remote=remote))
 
 
@@ -161,7 +200,7 @@ def _view_indices(ctx: Context, view: nodes.View, subscript: Value, node: ast.Su
             raise ctx.error(
                 f"`{view.name}` has one dimension, not {len(items)}",
                 node.slice,
-                f"compute the index, as in y[row * columns + column], or declare it as {view_text(view.kind, view.type.name, len(items))}"
+                f"compute the index, as in y[row * columns + column], or declare it as {view_text(view.kind, view.element.name, len(items))}"
                 if 2 <= len(items) <= 4 and view.kind != "DisjointSlice"
                 else "compute the index, as in y[row * columns + column]",
             )
@@ -188,7 +227,8 @@ def _refuse_negative(ctx: Context, subscript: Value, view: nodes.View, dimension
 def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]) -> bool:
     if base.unchecked:
         return ctx.checked
-    return ctx.checked or not all(inside_view(ctx, base.view, place, dimension) for dimension, place in enumerate(places))
+    lanes = [1] * (len(places) - 1) + [base.vector.lanes if base.vector else 1]
+    return ctx.checked or not all(inside_view(ctx, base.view, place, dimension, lanes[dimension]) for dimension, place in enumerate(places))
 
 
 def unique_witness(ctx: Context, place: nodes.ValueOp) -> str | None:
@@ -205,6 +245,8 @@ def _access(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...], node
     view = base.view
     place = places[0]
     witness = unique_witness(ctx, place) if view.rank == 1 else None  # a witness is unique along one dimension only
+    if witness is not None and base.vector is not None:
+        witness += f" as {base.vector}"  # the same index names other memory than without
     seen = ctx.accesses.setdefault(view, [])
     if view.kind == "DisjointSlice":
         if witness is None:
@@ -212,10 +254,16 @@ def _access(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...], node
         for other, where in seen:
             if other != witness:
                 raise ctx.error(
-                    f"`{view.name}` is accessed through {witness}() here and through {other}() elsewhere: two threads could meet",
-                    node, f"use one kind of witness for it, or declare it as SliceMut[{view.type}]", [(f"through {other}() here", where)],
+                    f"`{view.name}` is accessed through {_written(witness)} here and through {_written(other)} elsewhere: two threads could meet",
+                    node, f"use one kind of witness for it, or declare it as {_mutable(view)}", [(f"through {_written(other)} here", where)],
                 )  # fmt: skip
     seen.append((witness, ctx.locate(node)))
+
+
+def _written(witness: str | None) -> str:
+    """A witness as a call, such as `thread_index() as f32x4`."""
+    kind, _, rest = str(witness).partition(" ")
+    return f"{kind}() {rest}".strip()
 
 
 def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.Subscript, *, writes: bool) -> Exception:
@@ -224,23 +272,25 @@ def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.
     if kind is not None:
         return ctx.error(
             f"{kind}() alone is not unique to the thread: every thread of the {'block' if kind == 'block_index' else 'warp'} has the same",
-            node, f"access `{view.name}` under `{_GUARDS[kind]}`, or declare it as SliceMut[{view.type}]",
+            node, f"access `{view.name}` under `{_GUARDS[kind]}`, or declare it as {_mutable(view)}",
         )  # fmt: skip
     return ctx.error(
         f"`{view.name}` is a DisjointSlice: it is {verb} only at the thread's own element, and `{ctx.text(node.slice)}` is not a witness of that",
         node,
-        f"index it with the value of thread_index() itself, not changed or assigned again, or declare it as SliceMut[{view.type}] to access any element",
+        f"index it with the value of thread_index() itself, not changed or assigned again, or declare it as {_mutable(view)} to access any element",
     )
 
 
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The place of an element that threads change together, and whether it must be checked. Such an access goes through no witness."""
+    refuse_vectors(ctx, base, node.value)
     places = _view_indices(ctx, base.view, subscript, node)
     return places, touch_shared(ctx, base, places, node)
 
 
 def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
     """The place from which several elements of a view are read at once, through no witness; whoever asks sees to the checks."""
+    refuse_vectors(ctx, base, node.value)
     places = _view_indices(ctx, base.view, subscript, node)
     ctx.accesses.setdefault(base.view, []).append((None, ctx.locate(node)))
     base.view.read = True
@@ -249,6 +299,7 @@ def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Sub
 
 def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The same for an element of a shared array."""
+    refuse_vectors(ctx, base, node.value)
     places = _array_indices(ctx, base, subscript, node)
     return places, _array_checked(ctx, base, places)
 
@@ -266,6 +317,17 @@ def remote_checked(ctx: Context, base: RemoteRef, places: tuple[nodes.ValueOp, .
         return False
     checked = _view_checked(ctx, own, places) if isinstance(own, ViewRef) else _array_checked(ctx, own, places)
     return checked or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
+
+
+def refuse_vectors(ctx: Context, base: ViewRef | ArrayRef, node: ast.AST) -> None:
+    """An error if the elements of an array are vectors here, for what takes numbers."""
+    if base.vector is not None:
+        name = base.view.name if isinstance(base, ViewRef) else base.array.name
+        raise ctx.error(
+            f"`{name}` is {describe(base)} here, and this is for numbers",
+            node,
+            f"use an array of {base.vector.element}; as_vectors(…) gives its vectors where they are wanted",
+        )
 
 
 def settle_witnesses(ctx: Context) -> None:
@@ -329,7 +391,7 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
     shape, of = arguments[:2]
     items = shape.items if isinstance(shape, Group) else (shape,)
     of = as_type(of)
-    if not isinstance(of, DType):
+    if not isinstance(of, DType | VectorType):
         raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
     if space == "shared" and any(known_number(item) is None for item in items):
         if known_number(arguments[3]) != 0:
@@ -341,23 +403,27 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
     extents = tuple(_extent(ctx, item, name, node) for item in items)
     if not extents:
         raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
-    array = nodes.Array(_array_name(ctx, node) or name, of, extents, "shared" if space == "shared" else "local")
+    vector = of if isinstance(of, VectorType) else None
+    if vector is not None:
+        extents = (*extents[:-1], extents[-1] * vector.lanes)
+    number = of.element if isinstance(of, VectorType) else of
+    array = nodes.Array(_array_name(ctx, node) or name, number, extents, "shared" if space == "shared" else "local")
     if space == "shared":
         array.alignment = _alignment(ctx, arguments[2], node)
         _swizzle(ctx, array, arguments[3], node)
         _place(ctx, array, node)
-        return ArrayRef(array)
-    return local_array(ctx, array, node)
+        return ArrayRef(array, vector=vector)
+    return local_array(ctx, array, node, vector)
 
 
-def local_array(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location) -> ArrayRef:
+def local_array(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location, vector: VectorType | None = None) -> ArrayRef:
     """A local array, in registers if it can be."""
     key = ctx.frame.fresh_key("array")
     numbers = array.size * (array.type.count if isinstance(array.type, StructType) else 1)
     if numbers > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
         _place(ctx, array, node)
-        return ArrayRef(array, key=key)
-    return ArrayRef(array, registers={}, key=key)
+        return ArrayRef(array, key=key, vector=vector)
+    return ArrayRef(array, registers={}, key=key, vector=vector)
 
 
 def new_barriers(ctx: Context, arguments: tuple[Value, ...], node: ast.Call) -> BarrierRef:
@@ -436,7 +502,7 @@ def _array_name(ctx: Context, node: ast.Call) -> str | None:
 
 
 def _array_indices(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
-    return fixed_indices(ctx, base.array.name, base.array.shape, subscript, node)
+    return fixed_indices(ctx, base.array.name, base.shape, subscript, node)
 
 
 def fixed_indices(ctx: Context, name: str, shape: tuple[int, ...], subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
@@ -457,15 +523,19 @@ def fixed_indices(ctx: Context, name: str, shape: tuple[int, ...], subscript: Va
 def _array_checked(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> bool:
     if base.unchecked and not ctx.checked:
         return False
-    return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.array.shape, strict=True))
+    return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.shape, strict=True))
 
 
-def _register(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> nodes.Variable | None:
-    """The variable that holds an element, if the array lives in registers and the place is known."""
+def _registers(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> list[nodes.Variable] | None:
+    """The variables that hold the numbers of an element, if the array lives in registers and the place is known."""
     if base.registers is None:
         return None
     position = known_position(ctx, base, places)
-    return None if position is None else base.registers[position]
+    if position is None:
+        return None
+    *outer, last = position
+    lanes = base.vector.lanes if base.vector else 1
+    return [base.registers[*outer, last * lanes + lane] for lane in range(lanes)]
 
 
 def known_position(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> tuple[int, ...] | None:
@@ -498,14 +568,16 @@ def length(ctx: Context, value: Value, node: ast.AST) -> Value:
     if isinstance(value, RemoteRef):
         value = value.own
     if isinstance(value, ViewRef):
-        return ctx.length(value.view)
+        return vectors.extent(ctx, value, 0)
     if isinstance(value, MapRef):
         return ctx.length(value.map)
-    if isinstance(value, ArrayRef | BarrierRef):
+    if isinstance(value, BarrierRef):
         return Literal(value.array.shape[0])
-    if isinstance(value, Group):
+    if isinstance(value, ArrayRef):
+        return Literal(value.shape[0])
+    if isinstance(value, Group | Vector):
         return Literal(len(value.items))
-    raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays and tuples")
+    raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays, tuples and vectors")
 
 
 def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name: str, node: ast.Attribute) -> Value:
@@ -521,17 +593,17 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name
         raise ctx.error(f"a tensor map has no `{name}`", node, "it has .dtype and .shape")
     if name == "nbytes" and isinstance(value, ArrayRef):
         return Literal(value.array.size * value.array.type.itemsize)
-    of = value.view.type if isinstance(value, ViewRef) else value.array.type
     if name == "dtype":
-        return of
+        return value.vector or (value.view.type if isinstance(value, ViewRef) else value.array.type)
     if name == "unchecked":
         return dataclasses.replace(value, unchecked=True)
     if name == "shape":
         return (
-            Group(tuple(ctx.length(value.view, dimension) for dimension in range(value.view.rank)))
+            Group(tuple(vectors.extent(ctx, value, dimension) for dimension in range(value.view.rank)))
             if isinstance(value, ViewRef)
-            else Group(tuple(Literal(extent) for extent in value.array.shape))
+            else Group(tuple(Literal(extent) for extent in value.shape))
         )
+    of = value.view.type if isinstance(value, ViewRef) else value.array.type
     more = ", .nbytes" if isinstance(value, ArrayRef) else ""
     hint = f"it has .dtype, .shape{more} and .unchecked"
     if isinstance(of, StructType) and name in of.by_name:
@@ -544,9 +616,9 @@ def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: 
     if isinstance(value, RemoteRef):
         value = value.own
     if isinstance(value, ViewRef) and value.view.rank == 1:
-        extent: nodes.ValueOp = ctx.length(value.view)
-    elif isinstance(value, ArrayRef) and len(value.array.shape) == 1:
-        extent = ctx.constant(I64, value.array.shape[0])
+        extent = vectors.extent(ctx, value, 0)
+    elif isinstance(value, ArrayRef) and len(value.shape) == 1:
+        extent = ctx.constant(I64, value.shape[0])
     else:
         hint = "such as `if i in y:`"
         if isinstance(value, ViewRef):

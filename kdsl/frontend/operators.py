@@ -11,9 +11,24 @@ from typing import Any, Final
 from kdsl.frontend import expand
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
-from kdsl.frontend.values import LARGEST_LITERAL, Group, Literal, LiteralChoice, Record, Scalar, Value, as_type, describe, known_number
+from kdsl.frontend.values import (
+    LARGEST_LITERAL,
+    Group,
+    Literal,
+    LiteralChoice,
+    Number,
+    Record,
+    Scalar,
+    Value,
+    Vector,
+    as_type,
+    describe,
+    known_number,
+)  # fmt: skip
+from kdsl.frontend.vectors import elementwise, number
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, F32, U8, DType, promote
+from kdsl.lang.vectors import VectorType
 
 SYMBOLS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -34,9 +49,17 @@ _LARGEST_POWER: Final = 1024
 """Up to here `x ** n` of a float for a literal n is a chain of products; beyond, nearly every x overflows or vanishes."""
 
 
-def binary(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Scalar:
-    """`a symbol b` for every binary operator, and for `min` and `max`."""
-    a, b = _operand(ctx, symbol, a, a_node), _operand(ctx, symbol, b, b_node)
+def binary(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Number:
+    """`a symbol b` for every binary operator, and for `min` and `max`; of vectors number by number."""
+    x, y = (number(ctx, value, place, f"an operand of `{symbol}`") for value, place in ((a, a_node), (b, b_node)))
+    if isinstance(x, Vector) or isinstance(y, Vector):
+        return elementwise(
+            ctx, symbol, (x, y), (a_node, b_node), node, lambda left, right: _binary(ctx, symbol, left, right, a_node, b_node, node)
+        )
+    return _binary(ctx, symbol, x, y, a_node, b_node, node)
+
+
+def _binary(ctx: Context, symbol: str, a: Scalar, b: Scalar, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Scalar:
     if symbol == "**":
         return power(ctx, a, b, a_node, b_node, node)
     if isinstance(a, Literal) and isinstance(b, Literal):
@@ -105,13 +128,33 @@ def _limited(ctx: Context, value: Any, node: ast.AST) -> Any:
 def fused(
     ctx: Context,
     symbol: str,
+    product: tuple[Number, Number, ast.BinOp],
+    other: Number,
+    other_node: ast.AST,
+    product_is_left: bool,
+    node: ast.AST,
+) -> Number:
+    """A sum or difference with a product as a direct operand: one rounding for floats (`a * b + c`, `c - a * b`), as usual for everything else."""
+    a, b, product_node = product
+    if isinstance(a, Vector) or isinstance(b, Vector) or isinstance(other, Vector):
+
+        def of_numbers(x: Scalar, y: Scalar, z: Scalar) -> Scalar:
+            return _fused(ctx, symbol, (x, y, product_node), z, other_node, product_is_left, node)
+
+        what = "*" if isinstance(a, Vector) or isinstance(b, Vector) else symbol
+        return elementwise(ctx, what, (a, b, other), (product_node.left, product_node.right, other_node), node, of_numbers)
+    return _fused(ctx, symbol, (a, b, product_node), other, other_node, product_is_left, node)
+
+
+def _fused(
+    ctx: Context,
+    symbol: str,
     product: tuple[Scalar, Scalar, ast.BinOp],
     other: Scalar,
     other_node: ast.AST,
     product_is_left: bool,
     node: ast.AST,
 ) -> Scalar:
-    """A sum or difference with a product as a direct operand: one rounding for floats (`a * b + c`, `c - a * b`), as usual for everything else."""
     a, b, product_node = product
     if isinstance(a, Literal) and isinstance(b, Literal):
         return _unfused(ctx, symbol, product, other, other_node, product_is_left, node)
@@ -140,10 +183,10 @@ def _unfused(
     """The product, and then the sum or difference."""
     a, b, product_node = product
     with ctx.at(product_node):
-        whole = binary(ctx, "*", a, b, product_node.left, product_node.right, product_node)
+        whole = _binary(ctx, "*", a, b, product_node.left, product_node.right, product_node)
     if product_is_left:
-        return binary(ctx, symbol, whole, other, product_node, other_node, node)
-    return binary(ctx, symbol, other, whole, other_node, product_node, node)
+        return _binary(ctx, symbol, whole, other, product_node, other_node, node)
+    return _binary(ctx, symbol, other, whole, other_node, product_node, node)
 
 
 def power(ctx: Context, a: Scalar, b: Scalar, a_node: ast.AST, b_node: ast.AST, node: ast.AST) -> Scalar:
@@ -214,8 +257,10 @@ def _float_division(ctx: Context, symbol: str, a: nodes.ValueOp, b: nodes.ValueO
     return ctx.cast(of, result)
 
 
-def unary(ctx: Context, symbol: str, value: Value, value_node: ast.AST, node: ast.AST) -> Scalar:
-    """`-x`, `+x`, `~x` (for `not` see `truth`)."""
+def unary(ctx: Context, symbol: str, value: Value, value_node: ast.AST, node: ast.AST) -> Number:
+    """`-x`, `+x`, `~x` (for `not` see `truth`); of a vector number by number."""
+    if isinstance(value, Vector):
+        return elementwise(ctx, symbol, (value,), (value_node,), node, lambda x: unary(ctx, symbol, x, value_node, node))
     x = _operand(ctx, symbol, value, value_node)
     of = type_of(x)
     if of.is_bool:
@@ -231,8 +276,10 @@ def unary(ctx: Context, symbol: str, value: Value, value_node: ast.AST, node: as
     return ctx.unary("neg" if symbol == "-" else "invert", x)
 
 
-def absolute(ctx: Context, value: Value, value_node: ast.AST, node: ast.AST) -> Scalar:
-    """`abs(x)`."""
+def absolute(ctx: Context, value: Value, value_node: ast.AST, node: ast.AST) -> Number:
+    """`abs(x)`; of a vector number by number."""
+    if isinstance(value, Vector):
+        return elementwise(ctx, "abs", (value,), (value_node,), node, lambda x: absolute(ctx, x, value_node, node))
     x = scalar(ctx, value, value_node, "the argument of abs()")
     if type_of(x).is_bool:
         raise ctx.error("abs() of a bool", node, f"convert it, as in i32({ctx.text(value_node)})")
@@ -255,9 +302,12 @@ def compare(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_no
             first = min(value.struct.numbers, key=lambda number: len(number.shape))
             hint = f"compare fields, such as {ctx.text(place)}.{first.path}"
             raise ctx.error(f"`{symbol}` of {describe(value)}: structs are not compared", node, hint)
-    if isinstance(a, DType) and isinstance(b, DType) and symbol in ("==", "!="):
+    if isinstance(a, DType | VectorType) and isinstance(b, DType | VectorType) and symbol in ("==", "!="):
         return Literal((a is b) == (symbol == "=="))
-    if isinstance(a, DType) or isinstance(b, DType):
+    if isinstance(a, Vector) or isinstance(b, Vector):
+        text = ctx.text(a_node if isinstance(a, Vector) else b_node)
+        raise ctx.error(f"vectors are not compared with `{symbol}`", node, f"compare numbers, such as {text}[0]")
+    if isinstance(a, DType | VectorType) or isinstance(b, DType | VectorType):
         raise ctx.error(
             f"{describe(a)} and {describe(b)} cannot be compared with `{symbol}`", node, "compare two types, such as x.dtype == f32"
         )
@@ -278,7 +328,12 @@ def compare(ctx: Context, symbol: str, a: Value, b: Value, a_node: ast.AST, b_no
 def truth(ctx: Context, value: Value, node: ast.AST) -> Literal | nodes.ValueOp:
     """Whether a value counts as true: a number is, unless it is 0."""
     if not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
-        raise ctx.error(f"{describe(value)} is neither true nor false", node, "compare something, such as len(y) > 0")
+        hint = (
+            f"compare its numbers, such as {ctx.text(node)}[0] > 0"
+            if isinstance(value, Vector)
+            else "compare something, such as len(y) > 0"
+        )
+        raise ctx.error(f"{describe(value)} is neither true nor false", node, hint)
     if isinstance(value, Literal):
         return Literal(bool(value.value))
     if isinstance(value, nodes.Constant):

@@ -9,7 +9,7 @@ from typing import Final
 from kdsl.frontend import structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import materialise
-from kdsl.frontend.values import ArrayRef, Group, Literal, Record, Text, Value, describe
+from kdsl.frontend.values import ArrayRef, Group, Literal, Record, Text, Value, Vector, describe
 from kdsl.ir import nodes
 from kdsl.ir.nodes import Format
 from kdsl.lang.struct_type import StructType
@@ -87,7 +87,7 @@ class _Line:
                 self.text(self.formatted(value.value, spec, node))
             case Literal():
                 self.text(self.formatted(value.value, spec, node))
-            case Group():
+            case Group() | Vector():
                 self.items(value.items, node, spec)
             case Record(struct=StructType() as of):
                 for position, (name, part) in enumerate(value.fields.items()):
@@ -102,7 +102,8 @@ class _Line:
                 self.parts.append((number.type, spec))
                 self.numbers.append(number)
             case _:
-                raise self.ctx.error(f"{describe(value)} cannot be printed", node, "print numbers, strings, structs and tuples of them")
+                hint = "print numbers, strings, structs, tuples of them and vectors"
+                raise self.ctx.error(f"{describe(value)} cannot be printed", node, hint)
 
     def items(self, items: Sequence[Value], node: ast.AST, spec: str) -> None:
         """A tuple."""

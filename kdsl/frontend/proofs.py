@@ -89,24 +89,24 @@ def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.
     return low, high
 
 
-def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0) -> bool:
-    """Whether the index is certainly one of a dimension of the view."""
-    extent = _extent(view.name, dimension)
+def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0, lanes: int = 1) -> bool:
+    """Whether the index, of vectors of `lanes` numbers, is certainly one of a dimension of the view."""
+    extent, parts = _counted(view, dimension, lanes)
     low, high = bounds(ctx, index)
     if low < 0:
         return False
     if isinstance(view, nodes.SharedView):
         fixed, source = view.extents[dimension], ctx.exact_extents.get((view, dimension))
         if isinstance(fixed, int):
-            return high < fixed
-        if source is not None and any(fact.kind == "lt" and fact.left is index and fact.right is source for fact in ctx.facts):
+            return high < fixed // (lanes if dimension == view.rank - 1 else 1)
+        if source is not None and parts == 1 and any(f.kind == "lt" and f.left is index and f.right is source for f in ctx.facts):
             return True
-    if high < ctx.contract.at_least.get(extent, 0):
+    if high < ctx.contract.at_least.get(extent, 0) // parts:
         return True
     for fact in ctx.facts:
-        if fact.kind == "lt" and fact.left is index and isinstance(fact.right, nodes.Length):
-            bound = _extent(fact.right.view.name, fact.right.dimension)
-            if bound == extent or bound in ctx.contract.at_least_view.get(extent, ()):
+        if fact.kind == "lt" and fact.left is index and fact.right is not None:
+            bound, divisor = _bound(fact.right)
+            if divisor == parts and (bound == extent or bound in ctx.contract.at_least_view.get(extent, ())):
                 return True
     return False
 
@@ -131,6 +131,22 @@ def run_inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, count:
             if start is index and ranges.of(ahead)[0] + (fact.kind == "lt") >= count:
                 return True
     return False
+
+
+def _counted(view: nodes.View, dimension: int, lanes: int) -> tuple[str, int]:
+    """An extent in vectors of so many numbers: an extent of the contract, which counts what the view is declared to hold, and by what it is divided."""
+    own = view.vector.lanes if view.vector and dimension == view.rank - 1 else 1
+    return _extent(view.name, dimension), lanes // own
+
+
+def _bound(value: nodes.ValueOp) -> tuple[str, int]:
+    """The same for a value; ("", 0) if it is no extent."""
+    match value:
+        case nodes.Length():
+            return _counted(value.view, value.dimension, 1)
+        case nodes.Binary(op="floordiv", left=nodes.Length() as length, right=nodes.Constant(value=int(lanes))) if lanes > 0:
+            return _counted(length.view, length.dimension, lanes)
+    return "", 0
 
 
 def _extent(view: str, dimension: int) -> str:

@@ -15,13 +15,14 @@ from kdsl.frontend.conversions import index
 from kdsl.frontend.values import Value, ViewRef
 from kdsl.ir import nodes
 from kdsl.lang.types import DType
+from kdsl.lang.vectors import VectorType
 
 _SUM, _PRODUCT, _ATOM = range(3)
 _OPERATORS: Final = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "floordiv": ("//", _PRODUCT)}
 _MOST_DIMENSIONS: Final = 4
 
 
-def new_view(ctx: Context, of: DType, shape: Sequence[int | Value], alignment: int, name: str, node: ast.Call) -> ViewRef:
+def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value], alignment: int, name: str, node: ast.Call) -> ViewRef:
     """A shared array with at least one extent that the compiler does not know; those that it knows are numbers."""
     if len(shape) > _MOST_DIMENSIONS:
         raise ctx.error(
@@ -34,19 +35,23 @@ def new_view(ctx: Context, of: DType, shape: Sequence[int | Value], alignment: i
     extents: list[int | str] = []
     sources: dict[int, nodes.ValueOp] = {}
     for dimension, (item, place) in enumerate(zip(shape, places, strict=True)):
+        lanes = of.lanes if isinstance(of, VectorType) and dimension == len(shape) - 1 else 1
         if isinstance(item, int):
-            extents.append(item)
+            extents.append(lanes * item)
             continue
         value = index(ctx, item, place, "an extent of shared_array()")
-        extents.append(_text(ctx, value, place)[0])
+        text = _text(ctx, value, place)[0]
+        extents.append(f"{lanes} * ({text})" if lanes > 1 else text)
         if _is_exact(value):
             sources[dimension] = value
+    vector, number = (of, of.element) if isinstance(of, VectorType) else (None, of)
     view = nodes.SharedView(
-        _unique(ctx, name), of, "SliceMut", written=True, read=True, rank=len(shape), extents=tuple(extents), begins_at=alignment
+        _unique(ctx, name), number, "SliceMut", written=True, read=True, rank=len(shape), extents=tuple(extents), begins_at=alignment,
+        vector=vector,
     )  # fmt: skip
     ctx.shared_views.append(view)
     ctx.exact_extents.update({(view, dimension): value for dimension, value in sources.items()})
-    return ViewRef(view)
+    return ViewRef(view, vector=vector)
 
 
 def _unique(ctx: Context, name: str) -> str:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from kdsl.frontend import expand, loops, memory, operators, parts, slices, structs
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import items_of, scalar
+from kdsl.frontend.conversions import items_of
 from kdsl.frontend.expressions import condition, evaluate, locate, sum_of
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import Literal, Nothing, Place, Text, Value, as_type
 from kdsl.frontend.variables import Declared, assign, declare, read
+from kdsl.frontend.vectors import number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
@@ -150,7 +151,7 @@ def _augment_place(ctx: Context, symbol: str, place: Place, target: ast.expr, no
 
 def _combine(ctx: Context, symbol: str, old: Value, target: ast.expr, node: ast.AugAssign) -> Value:
     if symbol in ("+", "-") and ctx.contract_fma:
-        return sum_of(ctx, symbol, target, node.value, node, left_value=scalar(ctx, old, target, f"an operand of `{symbol}`"))
+        return sum_of(ctx, symbol, target, node.value, node, left_value=number(ctx, old, target, f"an operand of `{symbol}`"))
     return operators.binary(ctx, symbol, old, evaluate(ctx, node.value), target, node.value, node)
 
 

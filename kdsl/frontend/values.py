@@ -20,6 +20,7 @@ from kdsl.lang.constants import ConstantArray
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.struct_type import FieldType, StructType
 from kdsl.lang.types import BOOL, F32, I64, DType
+from kdsl.lang.vectors import VectorType
 
 LARGEST_LITERAL: Final = 512
 """Bits of an integer literal: far more than any type holds, and few enough that folding is quick and never leaves the range of a float."""
@@ -55,6 +56,8 @@ class ViewRef:
     """Whether it was written `.unchecked`."""
     read_only: bool = False
     """Whether a function got it as a Slice."""
+    vector: VectorType | None = None
+    """What its elements are, if they are vectors: as declared, or by `as_vectors`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,14 @@ class ArrayRef:
     """Whether a function got it as a Slice."""
     member: bool = False
     """Whether it is an array in a struct, which is only read."""
+    vector: VectorType | None = None
+    """What its elements are, if they are vectors; the array itself is one of their numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each dimension."""
+        *outer, last = self.array.shape
+        return (*outer, last // (self.vector.lanes if self.vector else 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +188,16 @@ class Group:
     """Its items."""
 
 
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A vector."""
+
+    type: VectorType
+    """Its type."""
+    items: tuple[nodes.ValueOp, ...]
+    """Its numbers."""
+
+
 @dataclass(frozen=True)
 class Text:
     """A string; only `f32("inf")` and the message of an assertion use one."""
@@ -219,10 +240,11 @@ class Foreign:
 
 
 Scalar: TypeAlias = Literal | LiteralChoice | nodes.ValueOp
+Number: TypeAlias = Scalar | Vector
 Value: TypeAlias = (
-    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Place | Record | Group | Text | Nothing
-    | Module | Builtin | Foreign
-    | DType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray
+    Literal | LiteralChoice | nodes.ValueOp | ViewRef | ArrayRef | RemoteRef | BarrierRef | MapRef | Place | Record | Group | Vector | Text
+    | Nothing | Module | Builtin | Foreign
+    | DType | VectorType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray
 )  # fmt: skip
 
 _BUILTINS: dict[Callable[..., Any] | type, str] = {
@@ -243,7 +265,7 @@ def from_python(name: str, value: Any) -> Value:
         return Literal(_plain(value))
     if value is None:
         return Nothing()
-    if isinstance(value, DType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray):
+    if isinstance(value, DType | VectorType | Function | Overloaded | Intrinsic | IndexTriple | ConstantArray):
         return value
     if isinstance(value, type) and isinstance(struct := getattr(value, "__kdsl_struct__", None), StructType):
         return struct
@@ -290,11 +312,11 @@ def describe(value: Value) -> str:
         case nodes.ValueOp():
             return str(value.type)
         case ViewRef():
-            return value.view.annotation
+            return value.view.annotation + (f" as {value.vector}" if value.vector is not value.view.vector else "")
         case ArrayRef(member=True):
             return f"an array of {value.array.type} in a struct"
         case ArrayRef():
-            return f"a {value.array.space} array of {value.array.type}"
+            return f"a {value.array.space} array of {value.vector or value.array.type}"
         case RemoteRef():
             return f"{describe(value.own)} of another block"
         case BarrierRef():
@@ -303,6 +325,8 @@ def describe(value: Value) -> str:
             return value.map.annotation
         case Place():
             return f"a part of `{value.memory.name}` ({value.type})"
+        case Vector():
+            return value.type.name
         case Record():
             return f"a {value.name}" if value.struct is None else value.struct.with_article
         case Group():
@@ -317,7 +341,7 @@ def describe(value: Value) -> str:
             return f"the built-in function {value.name}"
         case Foreign():
             return f"the Python object {value.name} ({type(value.value).__name__})"
-        case DType():
+        case DType() | VectorType():
             return f"the type {value.name}"
         case ConstantArray():
             return f"a constant array of {value.dtype}"

@@ -12,13 +12,15 @@ from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
 from kdsl.frontend.decisions import Key, NameType
-from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Record, Value, describe, from_python
+from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Record, Value, Vector, describe, from_python
+from kdsl.frontend.vectors import coerce_vector
 from kdsl.ir import nodes
 from kdsl.lang.struct_type import ArrayType, FieldType, StructType
 from kdsl.lang.types import BOOL, DTYPES, F32, DType, promote
+from kdsl.lang.vectors import VectorType
 
-Declared: TypeAlias = "DType | tuple[Declared, ...]"
-"""What a local name can be declared to be: a number, a struct, or a tuple."""
+Declared: TypeAlias = "DType | VectorType | tuple[Declared, ...]"
+"""What a local name can be declared to be: a number, a vector, a struct, or a tuple."""
 
 
 def read(ctx: Context, node: ast.Name) -> Value:
@@ -94,6 +96,8 @@ def read_slot(ctx: Context, slot: AnySlot) -> Value:
     if isinstance(slot, FixedSlot):
         return slot.value
     if isinstance(slot, GroupSlot):
+        if slot.vector is not None:
+            return Vector(slot.vector, tuple(ctx.get(variable) for variable in variables_of(slot)))
         items = tuple(read_slot(ctx, item) for item in slot.items)
         return Group(items) if slot.of is None else structs.whole(ctx, slot.of, items, slot.name)
     value = ctx.get(slot.variable)
@@ -142,6 +146,8 @@ def _declared_slot(ctx: Context, name: str, of: Declared | ArrayType, key: Key, 
     if isinstance(of, tuple):
         items = [_declared_slot(ctx, f"{name}.{i}", item, (*key, i), location) for i, item in enumerate(of)]
         return GroupSlot(items, location)
+    if isinstance(of, VectorType):
+        return vector_slot(ctx, name, of, key, location, declared=True)
     if isinstance(of, StructType):
         items = [_declared_slot(ctx, f"{name}.{f.name}", f.type, (*key, f".{f.name}"), location) for f in of.fields]
         return GroupSlot(items, location, of, name)
@@ -154,14 +160,26 @@ def _declared_slot(ctx: Context, name: str, of: Declared | ArrayType, key: Key, 
 def _has_type(slot: AnySlot, of: Declared) -> bool:
     if isinstance(slot, GroupSlot):
         if isinstance(of, tuple):
-            return slot.of is None and len(of) == len(slot.items) and all(map(_has_type, slot.items, of))
-        return slot.of is of
+            return slot.of is None and slot.vector is None and len(of) == len(slot.items) and all(map(_has_type, slot.items, of))
+        return of in (slot.of, slot.vector)
     return isinstance(slot, Slot) and slot.variable.type is of
+
+
+def vector_slot(ctx: Context, name: str, of: VectorType, key: Key, place: nodes.Location, *, declared: bool = False) -> GroupSlot:
+    """The slot for a name of vectors: a variable per number."""
+    items: list[AnySlot] = [
+        Slot(ctx.new_variable(f"{name}[{lane}]", of.element), (*key, lane), False, False, place, declared=True) for lane in range(of.lanes)
+    ]
+    return GroupSlot(items, place, vector=of, declared=declared)
 
 
 def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, value_node: ast.AST) -> AnySlot:
     """The slot for a name at its first assignment, which it makes."""
     place = ctx.locate(node)
+    if isinstance(value, Vector):
+        whole = vector_slot(ctx, name, value.type, key, place)
+        assign_slot(ctx, name, whole, value, node, value_node)
+        return whole
     if isinstance(value, Group):
         items = [new_slot(ctx, f"{name}.{i}", item, (*key, i), node, value_node) for i, item in enumerate(value.items)]
         return GroupSlot(items, place)
@@ -203,6 +221,15 @@ def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.
             raise _two_kinds(ctx, name, slot.location, slot.of.with_article, describe(value), node)
         for item, (suffix, _, part) in zip(slot.items, structs.split(ctx, slot.of, value), strict=True):
             assign_slot(ctx, name + suffix, item, part, node, value_node)
+    if isinstance(slot, GroupSlot) and slot.vector is not None:
+        if slot.declared:
+            value = coerce_vector(ctx, value, slot.vector, value_node, f"`{name}`")
+        if not isinstance(value, Vector) or value.type is not slot.vector:
+            raise _two_kinds(
+                ctx, name, slot.location, str(slot.vector), describe(value), node, f"write {slot.vector}(…), or use another name"
+            )
+        for variable, number in zip(variables_of(slot), value.items, strict=True):
+            ctx.set(variable, number)
     elif isinstance(slot, GroupSlot):
         if not isinstance(value, Group) or len(value.items) != len(slot.items):
             raise _two_kinds(ctx, name, slot.location, f"a tuple of {len(slot.items)}", describe(value), node)
@@ -217,7 +244,8 @@ def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.
                 [("it was assigned here", slot.location)],
             )
     elif not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
-        raise _two_kinds(ctx, name, slot.location, f"a number ({slot.variable.type})", describe(value), node)
+        hint = f"let it begin as {value.type}(…), or use another name" if isinstance(value, Vector) else "use another name"
+        raise _two_kinds(ctx, name, slot.location, f"a number ({slot.variable.type})", describe(value), node, hint)
     else:
         _assign_number(ctx, name, slot, value, node, value_node)
 
@@ -276,5 +304,7 @@ def _two_types(ctx: Context, name: str, slot: Slot, gets: DType, node: ast.AST) 
     )
 
 
-def _two_kinds(ctx: Context, name: str, first: nodes.Location, was: str, becomes: str, node: ast.AST) -> Exception:
-    return ctx.error(f"`{name}` was {was} and would become {becomes}", node, "use another name", [("it was assigned here", first)])
+def _two_kinds(
+    ctx: Context, name: str, first: nodes.Location, was: str, becomes: str, node: ast.AST, hint: str = "use another name"
+) -> Exception:
+    return ctx.error(f"`{name}` was {was} and would become {becomes}", node, hint, [("it was assigned here", first)])

@@ -1,9 +1,8 @@
 """How a launch hands its arguments to a kernel, and how a failed check comes back: one layout for every target.
 
-Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view of rank 1 is its
-address and its length, one of a higher rank its address, its extents and its
-strides in elements; a struct has C layout), followed by the hidden ones. On the GPU each slot is one kernel parameter, but all of a struct are one, by
-value; on the CPU the entry point gets the address of the buffer.
+Arguments lie in one packed buffer, each naturally aligned, in the order of the kernel's parameters (a view is its address and its length, one with
+strides its address, its extents and its strides in elements; a struct has C layout), followed by the hidden ones. On the GPU each slot is one kernel
+parameter, but all of a struct are one, by value; on the CPU the entry point gets the address of the buffer.
 """
 
 from __future__ import annotations
@@ -132,9 +131,9 @@ def extent_slot(name: str, rank: int, dimension: int) -> str:
     return f"{name}.length" if rank == 1 else f"{name}.shape.{dimension}"
 
 
-def view_slots(name: str, rank: int) -> list[str]:
-    """Names of the slots of a view in order: its address, its extents, and its strides if it has several dimensions."""
-    strides = [f"{name}.stride.{dimension}" for dimension in range(rank)] if rank > 1 else []
+def view_slots(name: str, rank: int, *, strided: bool) -> list[str]:
+    """Names of the slots of a view in order: its address, its extents, and its strides if it has some."""
+    strides = [f"{name}.stride.{dimension}" for dimension in range(rank)] if strided else []
     return [f"{name}.address", *(extent_slot(name, rank, dimension) for dimension in range(rank)), *strides]
 
 
@@ -167,7 +166,7 @@ def layout(kernel: Kernel) -> Layout:
             wanted.append((descriptor, "map", U64, parameter, 0))
             wanted += [(name, "length", I64, parameter, number) for number, name in enumerate(extents)]
         elif isinstance(parameter, View):
-            address, *extents = view_slots(parameter.name, parameter.rank)
+            address, *extents = view_slots(parameter.name, parameter.rank, strided=parameter.has_strides)
             wanted.append((address, "address", U64, parameter, 0))
             for number, name in enumerate(extents):
                 kind: SlotKind = "length" if number < parameter.rank else "stride"

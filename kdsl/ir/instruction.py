@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from kdsl.ir.operation import Op, ValueOp
 from kdsl.ir.places import Memory
+from kdsl.ir.vector import LoadVector
 from kdsl.lang.types import DType
 
 Option: TypeAlias = "bool | int | str | DType"
@@ -43,9 +44,9 @@ class Instruction(Op):
 
 @dataclass(eq=False, kw_only=True)
 class Result(ValueOp):
-    """One value of the instruction that stands before it."""
+    """One value of the operation that stands before it."""
 
-    of: Instruction
-    """The instruction."""
+    of: Instruction | LoadVector
+    """The operation."""
     index: int
     """Which of its values."""

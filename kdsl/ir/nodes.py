@@ -2,7 +2,7 @@
 
 A `Kernel` holds parameters, arrays, variables and a `Block`. A block is a list of operations in the order of evaluation. An operation that
 yields a value *is* that value (`ValueOp`), is defined once and may be used by later operations of the same block and of blocks nested in it; one that
-yields several (`Instruction`) is followed by its `Result`s.
+yields several (`Instruction`, `LoadVector`) is followed by its `Result`s.
 What Python assigns more than once is a `Variable`, read by `Get` and changed by `Set`. Control stays structured: `If`, `While`, `ForRange`,
 `Scope`. `@function` calls are already expanded in place (a `Scope` with `Leave` where the function returns early).
 
@@ -32,6 +32,8 @@ from kdsl.ir.places import StructParameter as StructParameter
 from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
+from kdsl.ir.vector import LoadVector as LoadVector
+from kdsl.ir.vector import StoreVector as StoreVector
 from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.struct_type import Field as Field
 from kdsl.lang.types import DType
@@ -357,6 +359,10 @@ class Store(Op):
     """Which number, of elements that are structs."""
 
 
+Access: TypeAlias = Load | Store | Atomic | LoadVector | StoreVector
+"""What reads or writes an array at a place that may have to be checked."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Assertion(Op):
     """Record a failure under `site` if the condition is False; the thread goes on."""
@@ -547,8 +553,10 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.a, op.b, op.c)
         case Select():
             return (op.condition, op.then, op.orelse)
-        case Load() | Check():
+        case Load() | LoadVector() | Check():
             return (*op.indices, *_rank(op.remote))
+        case StoreVector():
+            return (*op.indices, *op.values, *_rank(op.remote))
         case Exchange():
             return op.arguments if op.mask is None else (*op.arguments, op.mask)
         case Atomic():
@@ -577,9 +585,11 @@ def _rank(remote: ValueOp | None) -> tuple[ValueOp, ...]:
     return () if remote is None else (remote,)
 
 
-def extents_within(op: Load | Store | Atomic | Check) -> tuple[int, ...]:
+def extents_within(op: Access | Check) -> tuple[int, ...]:
     """Extents of the arrays within an element that an access passes through."""
-    return op.shape if isinstance(op, Check) else op.field.shape if op.field is not None else ()
+    if isinstance(op, Check):
+        return op.shape
+    return op.field.shape if isinstance(op, Load | Store | Atomic) and op.field is not None else ()
 
 
 def walk(block: Block) -> Iterator[Op]:

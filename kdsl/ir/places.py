@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from kdsl.lang.limits import ALIGNMENT
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import DType
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import view_text
 
 # ---------------------------------------------------------------------------------------------------------------- places in the source
@@ -73,13 +74,13 @@ class ScalarParameter:
 
 @dataclass(eq=False)
 class View:
-    """An array parameter in device memory. Its first element travels with the launch, and its length in elements; of several dimensions, the extent of each
-    and its stride (elements from one index to the next, which may be negative or 0)."""
+    """An array parameter in device memory. Its first element travels with the launch, and its length in elements; of several dimensions, the extent of each;
+    unless its elements lie side by side, the strides (elements from one index to the next, which may be negative or 0)."""
 
     name: str
     """Parameter name."""
     type: DType
-    """Element type, a number or a struct."""
+    """Element type, a number or a struct; of vectors that of their numbers."""
     kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     """What the kernel may do with it."""
     written: bool = False
@@ -89,18 +90,32 @@ class View:
     witness: str | None = None
     """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
     rank: int = 1
-    """Number of dimensions, 1 to 4. One of rank 1 is contiguous."""
+    """Number of dimensions, 1 to 4."""
     alignment: int = 0
     """Bytes, a power of two, to which the first element is aligned, as the launch checks; of several dimensions every row, whose elements then lie side by
     side. At least the alignment of an element, which 0 stands for when it is made."""
+    strided: bool = False
+    """Whether a view of rank 1 has a stride (`D1`); without one its elements lie side by side. Views of higher ranks always have strides."""
+    vector: VectorType | None = None
+    """What it holds in the eyes of the kernel, if that is vectors. Type, extents and strides are of numbers all the same."""
 
     def __post_init__(self) -> None:
-        self.alignment = max(self.alignment, self.type.alignment)
+        self.alignment = max(self.alignment, self.type.alignment if self.vector is None else self.vector.itemsize)
+
+    @property
+    def element(self) -> DType | VectorType:
+        """What an element is in the eyes of the kernel."""
+        return self.vector or self.type
+
+    @property
+    def has_strides(self) -> bool:
+        """Whether its strides travel with the launch."""
+        return self.strided or self.rank > 1
 
     @property
     def annotation(self) -> str:
         """As it is written in the kernel, such as `Slice[f32, D2]`."""
-        return view_text(self.kind, self.type.name, self.rank)
+        return view_text(self.kind, self.element.name, self.rank, self.strided)
 
 
 @dataclass(eq=False)
@@ -116,7 +131,7 @@ class SharedView(View):
     @property
     def annotation(self) -> str:
         """What it is, in words."""
-        return f"a shared array of {self.type} whose shape the launch decides"
+        return f"a shared array of {self.element} whose shape the launch decides"
 
     def fixed_stride(self, dimension: int) -> int | None:
         """Elements from one index of a dimension to the next, None if that is known at the launch only."""

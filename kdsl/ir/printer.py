@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from kdsl.ir import nodes
+from kdsl.ir.nodes import Access
 from kdsl.lang.limits import ALIGNMENT
 from kdsl.lang.types import DType
 
@@ -83,6 +84,11 @@ class _Printer:
                 self.line(indent, f"{self.variables[op.variable]} = {use(op.value)}", op)
             case nodes.Store():
                 self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
+            case nodes.LoadVector():
+                self.line(indent, f"load {op.lanes} of {self.element(op)}{_check(op)}", op)
+            case nodes.StoreVector():
+                values = ", ".join(use(value) for value in op.values)
+                self.line(indent, f"store {op.lanes} of {self.element(op)} = ({values}){_check(op)}", op)
             case nodes.Fence():
                 self.line(indent, f"fence {op.scope}", op)
             case nodes.Instruction():
@@ -157,7 +163,7 @@ class _Printer:
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
 
-    def element(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check | nodes.Element) -> str:
+    def element(self, op: Access | nodes.Check | nodes.Element) -> str:
         name = self.arrays.get(op.memory, op.memory.name) if isinstance(op.memory, nodes.Array) else op.memory.name
         field = _field(op.field) if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.field is not None else ""
         block = "" if isinstance(op, nodes.Element) or op.remote is None else f" of block {self.use(op.remote)}"
@@ -198,5 +204,5 @@ def _view(view: nodes.View) -> str:
     return f"{view.annotation}{layout}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
 
 
-def _check(op: nodes.Load | nodes.Store | nodes.Atomic) -> str:
+def _check(op: Access) -> str:
     return f" checked site {op.site}" if op.checked else ""

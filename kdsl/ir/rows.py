@@ -14,6 +14,6 @@ def rows_of(op: nodes.Op) -> tuple[str, ...]:
     ):
         variant = op.variant if isinstance(op, nodes.Instruction) else ""
         found = (f"{op.name}:{variant}" if variant else op.name,)
-    if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.remote is not None:
+    if isinstance(op, nodes.Access) and op.remote is not None:
         found += ("remote",)
     return found

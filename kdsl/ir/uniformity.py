@@ -157,9 +157,9 @@ class Uniformity:
             case nodes.Counter():
                 return self._of(op)
             case nodes.Load():
-                if isinstance(op.memory, nodes.Array) and op.memory.space == "local":
-                    return Level.LANE
-                return self._most(op.indices)
+                return self._loaded(op)
+            case nodes.Result() if isinstance(op.of, nodes.LoadVector):
+                return self._loaded(op.of)
             case nodes.Atomic() | nodes.Clock() | nodes.Result():
                 return Level.LANE
             case nodes.Exchange():
@@ -173,6 +173,11 @@ class Uniformity:
                 return whole if lowering.uniform and self.lanes == nodes.WARP_SIZE else self._most(op.arguments)
             case _:
                 return self._most(nodes.operands(op))
+
+    def _loaded(self, op: nodes.Load | nodes.LoadVector) -> Level:
+        if isinstance(op.memory, nodes.Array) and op.memory.space == "local":
+            return Level.LANE
+        return self._most(nodes.operands(op))
 
     def _special(self, name: nodes.SpecialName) -> Level:
         x, y, z = self.kernel.block_dim

@@ -12,6 +12,7 @@ from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, I64, U32, DType
+from kdsl.lang.vectors import vector_type
 
 
 class VerificationError(AssertionError):
@@ -51,7 +52,7 @@ class _Verifier:
                 self.operands(op)
             self.types(op)
             if isinstance(op, nodes.Result):
-                self.require(block.ops[position - 1 - op.index] is op.of, "the results of an instruction follow it in order", op)
+                self.require(block.ops[position - 1 - op.index] is op.of, "the results of an operation follow it in order", op)
             self.nested(op, loops, scopes)
             if isinstance(op, nodes.ValueOp):
                 self.defined.add(op)
@@ -145,6 +146,8 @@ class _Verifier:
                 self.place(op.memory, op.indices, op.shape, op)
                 self.remote(op)
                 self.require(op.type is BOOL and 0 <= op.site < len(self.kernel.sites), "a check is a bool and has a site", op)
+            case nodes.LoadVector() | nodes.StoreVector():
+                self.wide(op)
             case nodes.Exchange():
                 self.exchange(op)
             case nodes.Atomic():
@@ -158,7 +161,7 @@ class _Verifier:
                 for element in op.elements:
                     self.place(element.memory, element.indices, (), op)
             case nodes.Result():
-                self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an instruction has the result", op)
+                self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an operation has the result", op)
             case nodes.Fence():
                 self.row(op, ToFence)
                 self.require(op.scope in SCOPES, "a scope exists", op)
@@ -239,6 +242,22 @@ class _Verifier:
             memory = op.memory
             shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
             self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
+
+    def wide(self, op: nodes.LoadVector | nodes.StoreVector) -> None:
+        memory, lanes = op.memory, op.lanes
+        self.place(memory, op.indices, (), op)
+        self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
+        self.require(vector_type(memory.type, lanes) is not None, f"there are vectors of {lanes} {memory.type}", op)
+        if isinstance(op, nodes.StoreVector):
+            self.same((memory.type, *(value.type for value in op.values)), op)
+        if isinstance(memory, nodes.Array):
+            self.require(len(memory.shape) == 1 or memory.shape[-1] % lanes == 0, "rows begin with whole vectors", op)
+            return
+        self.require(
+            memory.alignment % (lanes * memory.type.itemsize) == 0, "a launch sees to the alignment of what is accessed as vectors", op
+        )
+        if isinstance(op, nodes.StoreVector):
+            self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
 
     def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], within: tuple[int, ...], op: nodes.Op) -> None:
         own = isinstance(memory, nodes.Array) and memory.space != "parameter"

@@ -1,4 +1,4 @@
-"""Annotations of array parameters: `Slice[f32]`, `DisjointSlice[f32]`, `SliceMut[f32]`, `Slice[f32, D2]`, and `Const[int]`.
+"""Annotations of array parameters: `Slice[f32]`, `DisjointSlice[f32]`, `SliceMut[f32]`, `Slice[f32x4]`, `Slice[f32, D2]`, and `Const[int]`.
 
 At run time `Slice[f32]` is a `ViewAnnotation`; to a static type checker the classes are generic sequences, so that kernel bodies type-check.
 No instance is ever made: inside a kernel the compiler gives them their meaning.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from kdsl.lang.types import DType, dtype
+from kdsl.lang.vectors import VectorType
 
 T = TypeVar("T")
 
@@ -20,18 +21,26 @@ class ViewAnnotation:
 
     kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     """Which view."""
-    element: DType | TypeVar
+    element: DType | VectorType | TypeVar
     """Element type, or a type variable that the launch decides."""
     rank: int = 1
     """Number of dimensions, 1 to 4."""
+    strided: bool = False
+    """Whether its one dimension may have any stride (`D1`)."""
+
+    @property
+    def has_strides(self) -> bool:
+        """Whether its elements need not lie side by side."""
+        return self.strided or self.rank > 1
 
     def __str__(self) -> str:
-        return view_text(self.kind, self.element.name if isinstance(self.element, DType) else self.element.__name__, self.rank)
+        name = self.element.__name__ if isinstance(self.element, TypeVar) else self.element.name
+        return view_text(self.kind, name, self.rank, self.strided)
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The run-time value of `D2`, `D3` and `D4`: how many dimensions a view has."""
+    """The run-time value of `D1`, `D2`, `D3` and `D4`: how many dimensions a view has, each with any stride."""
 
     dimensions: int
     """Number of dimensions."""
@@ -40,9 +49,9 @@ class Rank:
         return f"D{self.dimensions}"
 
 
-def view_text(kind: str, element: str, rank: int) -> str:
+def view_text(kind: str, element: str, rank: int, strided: bool = False) -> str:
     """A view as it is written in a kernel, such as `Slice[f32, D2]`."""
-    return f"{kind}[{element}]" if rank == 1 else f"{kind}[{element}, D{rank}]"
+    return f"{kind}[{element}, D{rank}]" if rank > 1 or strided else f"{kind}[{element}]"
 
 
 @dataclass(frozen=True)
@@ -54,22 +63,27 @@ class ConstAnnotation:
 
 
 def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"], element: Any) -> ViewAnnotation:
-    rank = 1
+    rank, strided = 1, False
     if isinstance(element, tuple):
         if len(element) != 2 or not isinstance(element[1], Rank):
-            raise TypeError(f"{kind} takes an element type, and D2, D3 or D4 for several dimensions, such as {kind}[f32, D2]")
+            raise TypeError(f"{kind} takes an element type, and D1, D2, D3 or D4 for dimensions with strides, such as {kind}[f32, D2]")
         element, rank = element[0], element[1].dimensions
+        strided = rank == 1
+    if isinstance(element, VectorType):
+        if strided:
+            raise TypeError(f"vectors lie side by side: write {kind}[{element}] without D1")
+        return ViewAnnotation(kind, element, rank)
     of = element if isinstance(element, TypeVar) else dtype(element)
     if kind == "TensorMap" and isinstance(of, DType) and of.kind == "struct":
         raise TypeError(f"a TensorMap is of numbers, which the copy engine moves, not of {of}")
-    return ViewAnnotation(kind, of, rank)
+    return ViewAnnotation(kind, of, rank, strided)
 
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultedTypeVar
 
     class D1:
-        """One dimension, the default."""
+        """One dimension: the default, and written out one with any stride."""
 
     class D2:
         """Two dimensions."""
@@ -118,7 +132,7 @@ if TYPE_CHECKING:
     Const: TypeAlias = Annotated[T, "const"]  # to a type checker, `Const[int]` is `int`
 
 else:
-    D2, D3, D4 = Rank(2), Rank(3), Rank(4)
+    D1, D2, D3, D4 = Rank(1), Rank(2), Rank(3), Rank(4)
 
     class Slice:
         """An array that the kernel reads, with every index checked."""

@@ -1,4 +1,4 @@
-"""Scalar arguments that are not exactly Python's number of the right kind: NumPy scalars, ints for floats, and what is refused."""
+"""Arguments at which a launcher looks twice: numbers that are not exactly Python's of the right kind (NumPy's, ints for floats), arrays of vectors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import numpy as np
 from kdsl.errors import ArgumentError, ScalarRangeError
 from kdsl.lang.numbers import described, host_number
 from kdsl.lang.types import BOOL, F64, I64, U64, DType
+from kdsl.launch import refuse
+from kdsl.runtime.array import Array
+from kdsl.runtime.layout import is_aligned
 
 
 def scalar(kernel: str, parameter: str, of: DType, value: Any) -> Any:
@@ -28,6 +31,16 @@ def scalar(kernel: str, parameter: str, of: DType, value: Any) -> Any:
 def large_float(kernel: str, parameter: str, of: DType, value: float) -> float:
     """A float at or beyond the largest of the type `of`: infinities and NaN pass, a finite number that would become infinite is refused."""
     return value if math.isinf(value) or math.isnan(value) else float(scalar(kernel, parameter, of, value))
+
+
+def vectors(kernel: str, parameter: str, annotation: str, lanes: int, array: Array) -> None:
+    """Nothing if the elements of an array can be taken as vectors of `lanes` numbers although a quick look found an obstacle (strides along an extent of
+    1 do not matter, nor does the address of no elements). Raises ArgumentError or LaunchError."""
+    if array.size and array.shape[-1] % lanes:
+        refuse.vectors(kernel, parameter, annotation, lanes, array)
+    size = lanes * array.dtype.itemsize
+    if not is_aligned(array, size):
+        refuse.alignment(kernel, parameter, array, size)
 
 
 def constant(kernel: str, parameter: str, kind: type, value: Any) -> Any:

@@ -17,6 +17,7 @@ import jinja2
 from kdsl.lang.declaration import Declaration, Parameter, TypeVariable
 from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import DTYPES, I64, U64, DType
+from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch.contract import Names, Relation, quoted, relations
 from kdsl.launch.grid import GridPlan, grid_plan
@@ -27,7 +28,7 @@ LINE_LENGTH: Final = 140
 _IMPORTS: Final = (
     ("kdsl.lang.struct_type", ("StructType",)),
     ("kdsl.launch", ("refuse",)),
-    ("kdsl.launch.arguments", ("constant", "large_float", "scalar")),
+    ("kdsl.launch.arguments", ("constant", "large_float", "scalar", "vectors")),
     ("kdsl.launch.contract", ("extent", "quotient")),
     ("kdsl.launch.plan", ("Plans",)),
     ("kdsl.runtime.array", ("Array",)),
@@ -60,9 +61,15 @@ class _View:
     rank: int = 1
     """Number of dimensions."""
     shape: list[str] = field(default_factory=list)
-    """The launcher's names of the extents, of several dimensions."""
+    """The launcher's names of the extents."""
     strides: list[str] = field(default_factory=list)
-    """The launcher's names of the strides, of several dimensions."""
+    """The launcher's names of the strides, if it has some."""
+    lanes: int = 1
+    """Numbers of an element."""
+    vectors: str = ""
+    """The launcher's name of the last extent in vectors."""
+    alignment: int = 1
+    """Bytes of an element that is a vector."""
     element: str = ""
     """Name of the element type, empty if a type variable decides."""
     variable: str = ""
@@ -221,7 +228,7 @@ def _defined(declaration: Declaration) -> dict[TypeVariable, str]:
     """The first array parameter with each type variable."""
     found: dict[TypeVariable, str] = {}
     for parameter in declaration.parameters:
-        if isinstance(parameter.type, ViewAnnotation) and not isinstance(parameter.type.element, DType):
+        if isinstance(parameter.type, ViewAnnotation) and not isinstance(parameter.type.element, DType | VectorType):
             found.setdefault(parameter.type.element, parameter.name)
     return found
 
@@ -260,13 +267,17 @@ def _add_view(description: _Description, name: str, annotation: ViewAnnotation, 
     if annotation.kind == "TensorMap":
         view.given, view.map = namer.name(f"{name}_given"), namer.name(f"{name}_map")
     if annotation.rank == 1:
-        view.length = namer.name(f"{name}_length")
-        view.shape = [view.length]
+        view.shape = [namer.name(f"{name}_length")]
     else:
         view.shape = [namer.name(f"{name}_shape_{dimension}") for dimension in range(annotation.rank)]
-        if annotation.kind != "TensorMap":
-            view.strides = [namer.name(f"{name}_stride_{dimension}") for dimension in range(annotation.rank)]
-        view.length = view.shape[0]
+    if annotation.has_strides and annotation.kind != "TensorMap":
+        view.strides = [namer.name(f"{name}_stride_{dimension}") for dimension in range(annotation.rank)]
+    counted = list(view.shape)  # in elements, which may be vectors
+    if isinstance(element, VectorType):
+        view.lanes, view.alignment = element.lanes, element.itemsize
+        view.vectors = counted[-1] = namer.name(f"{name}_vectors")
+        element = element.element
+    view.length = counted[0]
     if isinstance(element, StructType):
         known = [local for local, of in description.elements.items() if of is element.canonical]
         view.element = known[0] if known else namer.name(element.name.upper())
@@ -283,8 +294,8 @@ def _add_view(description: _Description, name: str, annotation: ViewAnnotation, 
     description.views.append(view)
     description.values += [f"{view.map}.bytes" if view.map else view.address, *view.shape, *view.strides]
     description.lengths[name] = view.length
-    description.shapes[name] = view.shape
-    description.natural += view.shape
+    description.shapes[name] = counted
+    description.natural += counted
 
 
 def _add_struct(description: _Description, parameter: Parameter, struct: StructType, namer: _Namer) -> None:
@@ -525,8 +536,13 @@ def _documented(description: _Description, parameter: Parameter) -> list[str]:
             lines.append(
                 f"    It has {parameter.type.rank} dimension{'s' if parameter.type.rank > 1 else ''}, the last of elements side by side."
             )
-        elif parameter.type.rank > 1:
-            lines.append(f"    It has {parameter.type.rank} dimensions, with any strides.")
+        elif parameter.type.has_strides:
+            dimensions = f"{parameter.type.rank} dimensions" if parameter.type.rank > 1 else "one dimension"
+            wide = isinstance(parameter.type.element, VectorType)
+            lines.append(f"    It has {dimensions}, {'the last one without gaps' if wide else 'with any strides'}.")
+        if isinstance(parameter.type.element, VectorType):
+            of = parameter.type.element
+            lines.append(f"    An array of {of.element}: rows of multiples of {of.lanes}, aligned to {of.itemsize} bytes.")
     if isinstance(parameter.type, ConstAnnotation):
         lines.append("    Compile-time constant: each value has its own compiled version.")
     if isinstance(parameter.type, StructType):

@@ -27,7 +27,7 @@ from kdsl.runtime.cpu import CpuFunction, CpuLaunch
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
-from kdsl.runtime.layout import shares_elements
+from kdsl.runtime.layout import is_aligned, shares_elements
 from kdsl.runtime.lock import compiling
 from kdsl.runtime.memory import ALIGNMENT
 from kdsl.runtime.stream import Stream
@@ -50,7 +50,7 @@ class Plan:
         self._sizes = self._shared_sizes(launchable) if launchable.shared.views else None
         self._has_more = self._cooperative or self._sizes is not None
         self._free = _Free()
-        self.aligned = {name: view.alignment for name, view in self._views.items() if view.alignment > view.type.itemsize}
+        self.aligned = {name: view.alignment for name, view in self._views.items() if view.alignment > view.element.itemsize}
         """Array parameters of which the kernel moves several elements at once, with the bytes to which they must be aligned."""
 
     def launch(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> None:
@@ -156,14 +156,8 @@ class Plan:
     def check_alignment(self, arrays: dict[str, Array]) -> None:
         """Raise LaunchError for an array that is less aligned than the kernel needs, in its first element or, of several dimensions, in another row."""
         for name, alignment in self.aligned.items():
-            array = arrays[name]
-            if not array.size:
-                continue
-            item = array.dtype.itemsize
-            rows = [step for extent, step in zip(array.shape[:-1], array.strides[:-1], strict=True) if extent > 1]
-            apart = array.shape[-1] > 1 and array.strides[-1] != 1
-            if apart or array.address % alignment or any(step * item % alignment for step in rows):
-                refuse.alignment(self._kernel, name, array, alignment)
+            if not is_aligned(arrays[name], alignment):
+                refuse.alignment(self._kernel, name, arrays[name], alignment)
 
     def _unpackable(self, values: tuple[Any, ...]) -> None:
         """Name the value that does not fit its slot."""
@@ -316,8 +310,8 @@ def slot_names(declaration: Declaration) -> list[str]:
         match parameter.type:
             case ViewAnnotation(kind="TensorMap", rank=rank):
                 names += map_slots(parameter.name, rank)
-            case ViewAnnotation(rank=rank):
-                names += view_slots(parameter.name, rank)
+            case ViewAnnotation() as view:
+                names += view_slots(parameter.name, view.rank, strided=view.has_strides)
             case ConstAnnotation():
                 continue
             case StructType(members=members):

@@ -51,10 +51,11 @@ def layout(kernel: str, parameter: str, annotation: str, rank: int, got: Array) 
         else:
             hint = f"index or slice it to {rank} dimensions"
         raise ArgumentError(f"{start}; the argument has {got.ndim}, its shape is {got.shape}; {hint}")
-    if rank == 1:
+    if rank == 1 and not annotation.endswith("D1]"):
+        strided = "" if f"[{got.dtype}x" in annotation else f"declare it as {annotation[:-1]}, D1], or "
         raise ArgumentError(
             f"{start} and elements side by side; the argument has a stride of {got.strides[0]} elements; "
-            f"pass a copy, device.array({parameter}.numpy()), or declare two dimensions and pass {parameter}.broadcast_to((1, {got.size}))"
+            f"{strided}pass a copy: device.array({parameter}.numpy())"
         )
     raise ArgumentError(
         f"{kernel}: parameter {parameter} is {annotation}, whose elements may be written; the argument repeats elements "
@@ -81,6 +82,16 @@ def unknown_box(kernel: str, parameter: str, annotation: str) -> Never:
 def unmappable(kernel: str, parameter: str, annotation: str, error: ValueError) -> Never:
     """An array of which there is no tensor map."""
     raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}: {error}") from error
+
+
+def vectors(kernel: str, parameter: str, annotation: str, lanes: int, got: Array) -> Never:
+    """An array of numbers that do not make up whole vectors of `lanes`."""
+    last = got.shape[-1]
+    has, dots = ("elements", "") if got.ndim == 1 else ("elements in a row", "..., ")
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} is {annotation}, {lanes} {got.dtype} to an element; the argument has {last} {has}, no multiple of {lanes}; "
+        f"pad it, or pass {parameter}[{dots}:{last - last % lanes}]"
+    )
 
 
 def type_variable(kernel: str, parameter: str, variable: str, allowed: tuple[DType, ...], got: DType) -> Never:

@@ -137,6 +137,15 @@ def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: tuple[int, .
     return (*[0] * missing, *kept)
 
 
+def is_aligned(array: Array, alignment: int) -> bool:
+    """Whether every row begins at a multiple of `alignment` bytes and its elements lie side by side. Without elements nothing has to."""
+    if not array.size:
+        return True
+    rows = [step for extent, step in zip(array.shape[:-1], array.strides[:-1], strict=True) if extent > 1]
+    side_by_side = array.shape[-1] == 1 or array.strides[-1] == 1
+    return side_by_side and not array.address % alignment and not any(step * array.dtype.itemsize % alignment for step in rows)
+
+
 def shares_elements(a: Array, b: Array) -> bool:
     """Whether two arrays may have an element in common: exact for equal strides, else by the bytes that they span."""
     if not a.size or not b.size or a.start >= b.end or b.start >= a.end:

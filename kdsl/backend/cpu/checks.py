@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import BIT, I32, I64, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.cpu.merge import joined
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
 from kdsl.ir.abi import extent_slot
@@ -16,7 +17,7 @@ from kdsl.ir.abi import extent_slot
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
-Access: TypeAlias = nodes.Load | nodes.Store | nodes.Atomic | nodes.Check
+Access: TypeAlias = nodes.Access | nodes.Check
 """What has indices to be checked."""
 
 _LARGE_STRIDE: Final = 1 << 48
@@ -60,6 +61,8 @@ class Checks:
         else:
             extents = [e.i64(extent) for extent in memory.shape]
         extents += [e.i64(extent) for extent in nodes.extents_within(op)]
+        if isinstance(op, nodes.LoadVector | nodes.StoreVector):
+            extents[-1] = e.builder.udiv(extents[-1], e.i64(op.lanes))  # a shift
         return [Check(e, *each) for each in zip(op.indices, indices, extents, strict=True)]
 
     def checked(self, op: Access, indices: list[Lanes], access: Callable[[Mask], Any]) -> Any:
@@ -85,12 +88,7 @@ class Checks:
             b.branch(after)
             bad_end = b.block
             b.position_at_end(after)
-            if result is None:
-                return None
-            phi = b.phi(result.type)
-            phi.add_incoming(result, good_end)
-            phi.add_incoming(ir.Constant(result.type, None), bad_end)
-            return phi
+            return joined(b, [(result, good_end), (_nothing(result), bad_end)])
         return access(masks.both(e.mask, self._inside_mask(op, checks)))
 
     def inside(self, op: nodes.Check) -> Lanes:
@@ -250,9 +248,11 @@ class Checks:
         end = b.block
         b.branch(after)
         b.position_at_end(after)
-        if otherwise is None:
-            return None
-        phi = b.phi(otherwise.type)
-        phi.add_incoming(otherwise, before)
-        phi.add_incoming(result, end)
-        return phi
+        return joined(b, [(otherwise, before), (result, end)])
+
+
+def _nothing(result: Any) -> Any:
+    """What an access yields that is left out."""
+    if isinstance(result, list):
+        return [_nothing(each) for each in result]
+    return None if result is None else ir.Constant(result.type, None)

@@ -1,7 +1,7 @@
 """The state of emitting one kernel, and the dispatch from IR operations to the parts that emit them.
 
-Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` (loads, stores), `checks` and `record` (what fails), `exchange`, `atomics`,
-`specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
+Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` and `vector_access` (loads, stores), `checks` and `record` (what fails),
+`exchange`, `atomics`, `specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
 Invariants: `mask` says which lanes are active at the builder's position; code is only reached while at least one lane is (unless `guarded` is False:
 flattened branches); after a jump `dead` is True and the current LLVM block is closed.
 """
@@ -35,13 +35,13 @@ class Emission:
         from kdsl.backend.cpu.checks import Checks
         from kdsl.backend.cpu.control import Control
         from kdsl.backend.cpu.exchange import Exchanges
-        from kdsl.backend.cpu.memory import MemoryAccess
         from kdsl.backend.cpu.plan import Plan
         from kdsl.backend.cpu.record import Failures
         from kdsl.backend.cpu.regions import Regions
         from kdsl.backend.cpu.scratch import Scratch
         from kdsl.backend.cpu.specials import Specials
         from kdsl.backend.cpu.storage import Storage
+        from kdsl.backend.cpu.vector_access import VectorAccess
 
         self.kernel = kernel
         self.host = host
@@ -60,7 +60,7 @@ class Emission:
         self.failures = Failures(self)
         self.storage: Storage = Storage(self) if narrow is None else narrow.storage.of(self)
         self.checks = Checks(self)
-        self.memory = MemoryAccess(self)
+        self.memory = VectorAccess(self)
         self.exchanges = Exchanges(self)
         self.specials = Specials(self)
         self.control = Control(self)
@@ -70,8 +70,8 @@ class Emission:
         """LLVM values of the slots of `ir.abi`, by their names."""
         self.values: dict[nodes.ValueOp, Lanes] = {}
         """What has been emitted and may be used at the builder's position."""
-        self.results: dict[nodes.Instruction, Sequence[Lanes]] = {}
-        """What instructions yielded that have been emitted."""
+        self.results: dict[nodes.Op, Sequence[Lanes]] = {}
+        """What operations of several results yielded that have been emitted."""
         self.mask: Mask = None
         """Active lanes."""
         self.dead = False
@@ -179,6 +179,10 @@ class Emission:
                 self.assign(op.variable, self.value(op.value))
             case nodes.Store():
                 self.memory.store(op)
+            case nodes.LoadVector():
+                self.results[op] = self.memory.load_vector(op)
+            case nodes.StoreVector():
+                self.memory.store_vector(op)
             case nodes.Assertion():
                 self.checks.assertion(op)
             case nodes.Print():

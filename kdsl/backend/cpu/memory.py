@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.cpu.merge import joined
 from kdsl.backend.cpu.scratch import ALIGNMENT
 from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
@@ -67,7 +68,7 @@ class MemoryAccess:
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
-                near_indices = [near] if memory.rank == 1 else indices
+                near_indices = indices if memory.has_strides else [near]
                 if self.e.attempt is not None:
                     self.e.attempt.require(is_one)
                     return access(near_indices, near)
@@ -129,12 +130,7 @@ class MemoryAccess:
             results.append((way(), b.block))
             b.branch(after)
         b.position_at_end(after)
-        if results[0][0] is None:
-            return None
-        phi = b.phi(results[0][0].type)
-        for result, block in results:
-            phi.add_incoming(result, block)
-        return phi
+        return joined(b, results)
 
     # --------------------------------------------------------------------------------------------------------------- neighbours
 
@@ -226,13 +222,18 @@ class MemoryAccess:
         """One element for some lanes; any value if none of them is active."""
         b = self.e.builder
         address = b.gep(start, [index], source_etype=kind)
-        if mask is not None:  # then from a place that can always be read: the launch's arguments
-            bits = ir.IntType(mask.type.count)
-            is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
-            address = b.select(is_wanted, address, b.function.args[0])
+        if mask is not None:
+            address = self._readable(address, mask)
         loaded = b.load(address, align=bytes_of(kind), typ=kind)
         self.e.storage.mark(loaded, memory)
         return loaded
+
+    def _readable(self, address: Any, mask: Any) -> Any:
+        """The address if a lane is active, else a place that can always be read: the launch's arguments."""
+        b = self.e.builder
+        bits = ir.IntType(mask.type.count)
+        is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
+        return b.select(is_wanted, address, b.function.args[0])
 
     def _joined(self, low: Any, high: Any) -> Any:
         count = 2 * low.type.count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -10,6 +11,19 @@ from kdsl.backend.cpu.masks import NOBODY, Mask
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+
+
+def joined(builder: Any, results: Sequence[tuple[Any, ir.Block]]) -> Any:
+    """What several ways yield where they meet: a value, a list of as many values each, or nothing."""
+    first = results[0][0]
+    if first is None:
+        return None
+    if isinstance(first, list):
+        return [joined(builder, [(result[i], block) for result, block in results]) for i in range(len(first))]
+    phi = builder.phi(first.type)
+    for result, block in results:
+        phi.add_incoming(result, block)
+    return phi
 
 
 class Merge:

@@ -246,8 +246,8 @@ class _Fission:
             if not all(above in self.plan.controls for above in self.uniformity.path(op)):
                 continue
             inside = list(nodes.walk(op.body))
-            read = {o.memory for o in inside if isinstance(o, nodes.Load) and isinstance(o.memory, nodes.View)}
-            if any(isinstance(o, nodes.Store) and o.memory in read for o in inside):
+            read = {o.memory for o in inside if isinstance(o, nodes.Load | nodes.LoadVector) and isinstance(o.memory, nodes.View)}
+            if any(isinstance(o, nodes.Store | nodes.StoreVector) and o.memory in read for o in inside):
                 self.control(op)
 
     def jumps(self) -> bool:
@@ -271,13 +271,19 @@ class _Fission:
         run: list[nodes.Op] = []
         written: set[nodes.Memory] = set()
 
+        due = False
+
         def flush() -> None:
+            nonlocal due
+            due = False
             if run:
                 items.append(plan.region(list(run), path))
             run.clear()
             written.clear()
 
         for op in block:
+            if due and not isinstance(op, nodes.Result):  # the results of one operation stay together
+                flush()
             if isinstance(op, nodes.Barrier):
                 flush()
             elif op in plan.controls:
@@ -292,8 +298,7 @@ class _Fission:
             else:
                 run.append(op)
                 written.update(memory for o in _walk_all([op]) for memory in _written(o))
-                if op in plan.exports or any(isinstance(o, nodes.Return) for o in _walk_all([op])):
-                    flush()
+                due |= op in plan.exports or any(isinstance(o, nodes.Return) for o in _walk_all([op]))
         flush()
         plan.items[block] = items
 
@@ -380,7 +385,7 @@ def _walk_all(ops: Iterable[nodes.Op]) -> Iterator[nodes.Op]:
 
 def _written(op: nodes.Op) -> Iterable[nodes.Memory]:
     """The arrays that an operation may write."""
-    if isinstance(op, nodes.Store):
+    if isinstance(op, nodes.Store | nodes.StoreVector):
         return (op.memory,)
     return [element.memory for element in op.elements] if isinstance(op, nodes.Instruction) else ()
 
@@ -393,6 +398,8 @@ def _flat_cost(op: nodes.If) -> int:
                 total += 1 + _flat_cost(inner)
             case nodes.Constant() | nodes.ParameterValue() | nodes.Length() | nodes.Special() | nodes.Set() | nodes.Get():
                 pass
+            case nodes.Result() if isinstance(inner.of, nodes.LoadVector):
+                pass
             case nodes.Binary() if inner.op in ("floordiv", "mod") and not isinstance(inner.right, nodes.Constant):
                 total += 1 + _FLAT_LIMIT
             case nodes.Binary() | nodes.Unary() if inner.op in ("div", "sqrt"):
@@ -403,6 +410,8 @@ def _flat_cost(op: nodes.If) -> int:
                 total += 1
             case nodes.Store():
                 total += 2
+            case nodes.LoadVector() | nodes.StoreVector():
+                total += 4
             case _:
                 total += 1 + _FLAT_LIMIT
     return total

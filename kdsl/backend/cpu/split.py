@@ -32,6 +32,8 @@ PURE: Final = (
     nodes.Get,
     nodes.Set,
     nodes.Load,
+    nodes.LoadVector,
+    nodes.Result,
 )
 """Operations that only compute (a checked load also records, see `parts`)."""
 
@@ -56,7 +58,9 @@ def parts(loop: nodes.ForRange, capacity: int, uniformity: Uniformity) -> list[P
     should stay as it is.
     """
     body = loop.body.ops
-    if loop.orelse.ops or not all(isinstance(op, PURE) and not (isinstance(op, nodes.Load) and op.checked) for op in body):
+    if loop.orelse.ops or not all(
+        isinstance(op, PURE) and not (isinstance(op, nodes.Load | nodes.LoadVector) and op.checked) for op in body
+    ):
         return None
     chains = [
         chain
@@ -86,6 +90,8 @@ def _needed(body: list[nodes.Op], goals: Iterable[nodes.Op]) -> Part:
             continue
         found.add(op)
         left += nodes.operands(op)
+        if isinstance(op, nodes.Result):
+            left.append(op.of)
         if isinstance(op, nodes.Get | nodes.Set):
             left += sets.get(op.variable, [])
     return frozenset(found)
@@ -116,7 +122,7 @@ def _chains(body: list[nodes.Op]) -> list[Part]:
 
 def _groups(body: list[nodes.Op], chains: list[Part], capacity: int) -> list[list[int]]:
     """The chains that go together, by number: rectangles if the chains form a grid by the first and the last operand that they load."""
-    loads = [[op for op in body if isinstance(op, nodes.Load) and op in chain] for chain in chains]
+    loads = [[op for op in body if isinstance(op, nodes.Load | nodes.Result) and op in chain] for chain in chains]
     rows = list(dict.fromkeys(own[0] for own in loads if own))
     columns = list(dict.fromkeys(own[-1] for own in loads if own))
     places = {(own[0], own[-1]): number for number, own in enumerate(loads) if len(own) == 2}

@@ -124,20 +124,20 @@ class Storage:
         Of a number in a struct it counts in numbers of that size from the start of the array."""
         if isinstance(memory, nodes.View):
             rank = memory.rank
-            total = indices[0] if rank == 1 else self._strided(memory, indices[:rank])
+            total = self._strided(memory, indices[:rank]) if memory.has_strides else indices[0]
         else:
             rank = len(memory.shape)
             total = indices[0]
             for extent, index in zip(memory.shape[1:], indices[1:rank], strict=True):
-                total = self._sum(self._times(total, extent), index)
+                total = self._sum(self.times(total, extent), index)
         if field is not None:
             element, first, steps = _units(memory, field)
-            total = self._times(total, element)
+            total = self.times(total, element)
             for step, index in zip(steps, indices[rank:], strict=True):
-                total = self._sum(total, self._times(index, step))
+                total = self._sum(total, self.times(index, step))
             total = self._sum(total, self.e.lanes.number(I64, first))
         if isinstance(memory, nodes.Array) and memory.space == "local":
-            total = self._sum(self._times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
+            total = self._sum(self.times(total, self.e.width), Linear(self.e.i64(0), (Term(self.e.lanes.iota),), 0))
         return total
 
     def _strided(self, view: nodes.View, indices: list[Lanes]) -> Lanes:
@@ -145,7 +145,29 @@ class Storage:
         products = [self._by(index, Uniform(self.e.arguments[f"{view.name}.stride.{d}"])) for d, index in enumerate(indices)]
         return functools.reduce(self._sum, products)
 
-    def _times(self, a: Lanes, factor: int) -> Lanes:
+    def vector_index(self, memory: nodes.Memory, indices: list[Lanes], lanes: int) -> Lanes:
+        """The number of a vector of `lanes` numbers, counted in vectors from the start of a view or a shared array; the last index counts vectors."""
+        *outer, last = indices
+        if isinstance(memory, nodes.View):  # whose outer strides are multiples of a vector
+            shift = self.e.i64(lanes.bit_length() - 1)
+            steps = [
+                self.e.builder.ashr(self.e.arguments[f"{memory.name}.stride.{dimension}"], shift, flags=("exact",))
+                for dimension in range(len(outer))
+            ]
+            return functools.reduce(self._sum, [*(self._by(index, Uniform(step)) for index, step in zip(outer, steps, strict=True)), last])
+        total = indices[0]
+        for extent, index in zip((*memory.shape[1:-1], memory.shape[-1] // lanes), indices[1:], strict=False):
+            total = self._sum(self.times(total, extent), index)
+        return total
+
+    def parts(self, array: nodes.Array, indices: list[Lanes], lanes: int) -> list[Lanes]:
+        """The numbers of the elements of a vector in a local array, as `index` counts them."""
+        *outer, last = indices
+        first = self.times(last, lanes)
+        return [self.index(array, [*outer, self._sum(first, self.e.lanes.number(I64, lane))]) for lane in range(lanes)]
+
+    def times(self, a: Lanes, factor: int) -> Lanes:
+        """A multiple of indices."""
         return self._by(a, self.e.lanes.number(I64, factor))
 
     def _by(self, a: Lanes, factor: Uniform) -> Lanes:

@@ -23,7 +23,7 @@ _VECTORS_OF_SUMS: Final = 8
 """Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
 _VECTORS: Final = 4
 """The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
-_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.If, nodes.ForRange, nodes.Scope, nodes.Return)
+_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.StoreVector, nodes.If, nodes.ForRange, nodes.Scope, nodes.Return)
 """What a region may hold: nothing that lanes do together or in turn, that must not be done twice, or that takes single lanes out."""
 
 
@@ -81,7 +81,7 @@ class Attempt:
         for op in region.walk():
             if not isinstance(op, _FIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
                 raise Unfit
-            if isinstance(op, nodes.Load):
+            if isinstance(op, nodes.Load | nodes.LoadVector):
                 self._loaded.add(emission.storage.scope_of(op.memory))
 
     def require(self, *conditions: Any) -> None:

@@ -63,7 +63,7 @@ class Lowering:
         self._block_index: tuple[Any, Any, Any] | None = None
         self._once: dict[object, Any] = {}
         self._values: dict[nodes.ValueOp, Any] = {}
-        self._results: dict[nodes.Instruction, Sequence[Any]] = {}
+        self._results: dict[nodes.Op, Sequence[Any]] = {}
         self._variables = {
             v: opaque(self._prologue.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)
         }
@@ -94,6 +94,11 @@ class Lowering:
                 b.store(self._use(op.value), self._variables[op.variable])
             case nodes.Store():
                 self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value), self._rank(op.remote))
+            case nodes.LoadVector():
+                self._results[op] = self._memory.load_vector(op, [self._use(i) for i in op.indices], self._rank(op.remote))
+            case nodes.StoreVector():
+                values = [self._use(v) for v in op.values]
+                self._memory.store_vector(op, [self._use(i) for i in op.indices], values, self._rank(op.remote))
             case nodes.Assertion():
                 self._memory.assertion(self._use(op.condition), op.site, [self._use(value) for value in op.about or ()])
             case nodes.Barrier():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from llvmlite import ir
@@ -51,7 +51,7 @@ class Memory:
         self._scopes = Scopes(builder.module, [*self._layout.offsets, *kernel.shared_views] if self._layout.is_dynamic else ())
         for view in kernel.shared_views:
             entry.define(view, _dynamic_shared(prologue.module), prologue)
-        self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.Atomic)}
+        self._stored = {op.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Store | nodes.StoreVector | nodes.Atomic)}
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
             make = {"shared": self._shared, "local": self._local, "constant": self._constant}[array.space]
@@ -97,18 +97,39 @@ class Memory:
 
     def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
         """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
-        if not op.checked:
-            return self._load(op, indices, rank)
-        zero = ir.Constant(value_type(op.type), 0)
-        bad, after = self._check(op, indices, rank)
+        return self._guarded(op, indices, rank, lambda: self._load(op, indices, rank))
+
+    def load_vector(self, op: nodes.LoadVector, indices: list[Any], rank: Any = None) -> list[Any]:
+        """The numbers, or 0 in all places where a check fails: one access of several words (PTX ISA, "ld", `.v2` and `.v4`)."""
+        whole = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, op.lanes))
+        return [self._builder.extract_element(whole, _I32(lane)) for lane in range(op.lanes)]
+
+    def store_vector(self, op: nodes.StoreVector, indices: list[Any], values: list[Any], rank: Any = None) -> None:
+        """Write the numbers, unless a check fails: one access."""
         b = self._builder
-        value = self._load(op, indices, rank)
+        after = self._check(op, indices, rank)[1] if op.checked else None
+        whole = ir.Constant(ir.VectorType(memory_type(op.memory.type), op.lanes), ir.Undefined)
+        for lane, value in enumerate(values):
+            whole = b.insert_element(whole, value, _I32(lane))
+        address = self.address(op.memory, indices, rank, lanes=op.lanes)
+        self._scopes.mark(b.store(whole, address, align=op.memory.type.itemsize * op.lanes), op.memory)
+        if after is not None:
+            b.branch(after)
+            b.position_at_end(after)
+
+    def _guarded(self, op: nodes.Access, indices: list[Any], rank: Any, access: Callable[[], Any]) -> Any:
+        """What an access yields, or 0 where a check fails."""
+        if not op.checked:
+            return access()
+        b = self._builder
+        bad, after = self._check(op, indices, rank)
+        value = access()
         good = b.block
         b.branch(after)
         b.position_at_end(after)
-        result = b.phi(zero.type)
+        result = b.phi(value.type)
         result.add_incoming(value, good)
-        result.add_incoming(zero, bad)
+        result.add_incoming(ir.Constant(value.type, None), bad)
         return result
 
     def store(self, op: nodes.Store, indices: list[Any], value: Any, rank: Any = None) -> None:
@@ -123,18 +144,10 @@ class Memory:
 
     def atomic(self, op: nodes.Atomic, indices: list[Any], arguments: list[Any], rank: Any = None) -> Any:
         """The old value of the element, or 0 where a check fails."""
-        b = self._builder
-        if not op.checked:
-            return atomics.atomic(b, op, self.address(op.memory, indices, rank, op.field), arguments, self._capability)
-        bad, after = self._check(op, indices, rank)
-        old = atomics.atomic(b, op, self.address(op.memory, indices, rank, op.field), arguments, self._capability)
-        good = b.block
-        b.branch(after)
-        b.position_at_end(after)
-        result = b.phi(old.type)
-        result.add_incoming(old, good)
-        result.add_incoming(ir.Constant(old.type, 0), bad)
-        return result
+        return self._guarded(
+            op, indices, rank,
+            lambda: atomics.atomic(self._builder, op, self.address(op.memory, indices, rank, op.field), arguments, self._capability),
+        )  # fmt: skip
 
     def check(self, op: nodes.Check, indices: list[Any], rank: Any) -> Any:
         """Whether all indices are inside, after recording a failure if not."""
@@ -167,10 +180,12 @@ class Memory:
             return [self._entry.length(memory, dimension) for dimension in range(memory.rank)]
         return [_I64(extent) for extent in memory.shape]
 
-    def _check(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check, indices: list[Any], rank: Any) -> tuple[Any, Any]:
+    def _check(self, op: nodes.Access | nodes.Check, indices: list[Any], rank: Any) -> tuple[Any, Any]:
         """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
         b = self._builder
         extents = [*self.extents(op.memory), *(_I64(extent) for extent in nodes.extents_within(op))]
+        if isinstance(op, nodes.LoadVector | nodes.StoreVector):
+            extents[-1] = b.udiv(extents[-1], _I64(op.lanes))  # a shift
         if rank is not None:
             indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
         # A negative index is a large unsigned one; an extent is never negative
@@ -193,11 +208,15 @@ class Memory:
         b.position_at_end(good)
         return bad, after
 
-    def _load(self, op: nodes.Load, indices: list[Any], rank: Any) -> Any:
-        b, of, memory = self._builder, op.type, op.memory
+    def _load(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], rank: Any, lanes: int | None = None) -> Any:
+        """An element or a number in it, or so many numbers as an LLVM vector."""
+        b, memory = self._builder, op.memory
+        field = op.field if isinstance(op, nodes.Load) else None
+        of = memory.type if field is None else field.type
         if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
-            return ir.Constant(value_type(of), 0)  # its elements are undefined, but a value they have to have
-        loaded = b.load(self.address(memory, indices, rank, op.field), align=of.itemsize, typ=memory_type(of))
+            return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
+        address = self.address(memory, indices, rank, field, lanes)
+        loaded = b.load(address, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):
@@ -209,17 +228,23 @@ class Memory:
             self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)
 
-    def address(self, memory: nodes.Memory, indices: list[Any], rank: Any = None, field: nodes.Field | None = None) -> Any:
+    def address(
+        self, memory: nodes.Memory, indices: list[Any], rank: Any = None, field: nodes.Field | None = None, lanes: int | None = None
+    ) -> Any:
         """Where an element lies, or a number in it, a pointer into the space of its array; for the array of block `rank` of the cluster, into that of the
-        cluster. Of a tensor map, its descriptor."""
+        cluster. With `lanes` a vector of so many numbers, which the last index counts. Of a tensor map, its descriptor."""
         b, element = self._builder, memory_type(memory.type)
         if isinstance(memory, nodes.TensorMap):
             return self._entry.address(memory)
+        if lanes is not None and isinstance(memory, nodes.View):
+            return self._vector_address(memory, indices, rank, lanes)
+        if lanes is not None:
+            indices = [*indices[:-1], b.mul(indices[-1], _I64(lanes))]
         dimensions = memory.rank if isinstance(memory, nodes.View) else len(memory.shape)
         own, within = indices[:dimensions], indices[dimensions:]
         if isinstance(memory, nodes.View):
             place = own[0]
-            if memory.rank > 1:
+            if memory.has_strides:
                 places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(own)]
                 place = functools.reduce(b.add, places)
             start = self._entry.address(memory)
@@ -235,6 +260,17 @@ class Memory:
                 address = b.gep(address, [index], inbounds=True, source_etype=ir.ArrayType(_I8, stride))
             address = b.gep(address, [_I64(field.offset)], inbounds=True, source_etype=_I8)
         return address
+
+    def _vector_address(self, view: nodes.View, indices: list[Any], rank: Any, lanes: int) -> Any:
+        """By the outer indices to the row, by the last one along it, whose numbers lie side by side."""
+        b, element = self._builder, memory_type(view.type)
+        *outer, last = indices
+        start = self._entry.address(view)
+        row = start if rank is None else remote_address(b, start, rank)
+        if outer:
+            places = [b.mul(index, self._entry.stride(view, dimension)) for dimension, index in enumerate(outer)]
+            row = b.gep(row, [functools.reduce(b.add, places)], inbounds=True, source_etype=element)
+        return b.gep(row, [last], inbounds=True, source_etype=ir.VectorType(element, lanes))
 
     def _swizzled(self, memory: nodes.Array, indices: list[Any]) -> Any:
         """The last index, with the chunk of 16 bytes that it lies in exchanged as the row says (`kdsl.lang.swizzle`)."""

@@ -9,6 +9,7 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups
 from kdsl.frontend.instructions.emit import Handler
+from kdsl.frontend.memory import refuse_vectors
 from kdsl.frontend.values import ArrayRef, Value, ViewRef, describe
 from kdsl.lang.intrinsics import Intrinsic, ToInstruction
 from kdsl.lang.struct_type import StructType
@@ -30,9 +31,11 @@ HANDLERS: Final[dict[str, Handler]] = {
 def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     """The value of a call of the row."""
     assert isinstance(row.lowering, ToInstruction)
-    for name, value in given.items():
+    for name, value in given.items() if row.name != "remote" else ():
+        if isinstance(value, ViewRef | ArrayRef):
+            refuse_vectors(ctx, value, places[name])
         of = value.view.type if isinstance(value, ViewRef) else value.array.type if isinstance(value, ArrayRef) else None
-        if isinstance(of, StructType) and row.name != "remote":
+        if isinstance(of, StructType):
             raise ctx.error(
                 f"{row.name}() works on arrays of numbers, and the elements of {describe(value)} are structs",
                 places[name],
