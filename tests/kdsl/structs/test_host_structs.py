@@ -103,8 +103,8 @@ def test_equality_hash_repr_and_immutability() -> None:
     assert copy.deepcopy(a) == a
     step = Step(0.5, 3)
     assert pickle.loads(pickle.dumps(type_of(Step))) is type_of(Step)
-    again, arguments = step.__reduce__()
-    assert again(*arguments) == step
+    maker, arguments = step.__reduce__()
+    assert maker(*arguments) == step
 
 
 def test_fields_in_order_and_by_name() -> None:
