@@ -8,7 +8,7 @@ from kdsl.lang.intrinsics.row import ToInstruction, row
 
 _ROW: dict[str, Any] = {
     "topic": "Registers of a warpgroup", "targets": ("gpu",), "convergence": "warpgroup", "least_ptx": (8, 0), "least_capability": 90,
-    "only": ("sm_90a", "sm_100a"), "element": "f32", "example_block": 128, "isa": "setmaxnreg",
+    "only": ("sm_90a", "sm_100a"), "assembled": True, "element": "f32", "example_block": 128, "isa": "setmaxnreg",
 }  # fmt: skip
 
 # fmt: off

@@ -40,7 +40,7 @@ OTHERS = [
         for add in (True, False)
     ],
     *[(matrices.matmul, {"STAGES": stages}) for stages in (1, 4)],
-    *[(found, {"STAGES": 4}) for found in (matrices.persistent, matrices.in_turn, matrices.in_pairs)],
+    *[(found, {"STAGES": 4}) for found in (matrices.persistent, matrices.in_turn, matrices.in_pairs, matrices.wide)],
 ]
 
 

@@ -26,11 +26,13 @@ from kdsl import (
     block_idx,
     cluster_rank,
     commit_stores,
+    decrease_registers,
     elect_one,
     f32,
     fence_async_proxy,
     fence_barrier_init,
     grid_dim,
+    increase_registers,
     is_first_lane,
     is_first_thread,
     kernel,
@@ -242,6 +244,7 @@ def in_turn(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16, D
     across = (c.shape[1] + COLUMNS - 1) // COLUMNS
     count = across * ((c.shape[0] + ROWS - 1) // ROWS)
     if group == 2:
+        decrease_registers(40)
         if warp_index() == 8 and elect_one():
             k = 0
             for tile in range(block_idx.x, count, grid_dim.x):
@@ -253,6 +256,7 @@ def in_turn(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16, D
                     tma_load(right, s, b, (tile % across * COLUMNS, DEPTH * step), full, s)
                     k += 1
     else:
+        increase_registers(232)
         k = group * steps
         if group == 1:
             barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
@@ -372,3 +376,88 @@ def test_blocks_that_load_for_each_other(gpu: Any, size: tuple[int, int, int]) -
     c = gpu.array(poisoned((m, n)))
     in_pairs(gpu.array(a), gpu.array(b), c, 4)
     np.testing.assert_array_equal(c.numpy(), a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@kernel(
+    grid=(5,),
+    block=384,
+    requires=("a.shape[1] == b.shape[0]", "c.shape[0] == a.shape[0]", "c.shape[1] == b.shape[1]"),
+    spills=False,
+)
+def wide(a: TensorMap[bf16, D2], b: TensorMap[bf16, D2], c: TensorMap[bf16, D2], STAGES: Const[int]) -> None:
+    """C = A B, tiles of 128 x 256, with k across the rows of B's tile; results leave in pieces of 64 columns."""
+    left = shared_array((STAGES, ROWS, DEPTH), bf16, swizzle=128)
+    right = shared_array((STAGES, 4, DEPTH, 64), bf16, swizzle=128)
+    out = shared_array((2, 2, 64, 64), bf16, swizzle=128)
+    full = shared_barriers(STAGES)
+    empty = shared_barriers(STAGES)
+    if is_first_thread():
+        for s in unroll(STAGES):
+            barrier_init(full, s, 1)
+            barrier_init(empty, s, 2)
+        fence_barrier_init()
+    sync_threads()
+    group = warp_group_index()
+    steps = (a.shape[1] + DEPTH - 1) // DEPTH
+    across = (c.shape[1] + 255) // 256
+    count = across * ((c.shape[0] + ROWS - 1) // ROWS)
+    k = 0
+    if group == 2:
+        decrease_registers(40)
+        if warp_index() == 8 and elect_one():
+            for tile in range(block_idx.x, count, grid_dim.x):
+                for step in range(steps):
+                    s = k % STAGES
+                    barrier_wait(empty, s, k // STAGES + 1, timeout=LIMIT)
+                    barrier_arrive_expect(full, s, (left.nbytes + right.nbytes) // STAGES)
+                    tma_load(left, s, a, (tile // across * ROWS, DEPTH * step), full, s)
+                    for piece in unroll(4):
+                        tma_load(right, (s, piece), b, (DEPTH * step, tile % across * 256 + 64 * piece), full, s)
+                    k += 1
+    else:
+        increase_registers(232)
+        for tile in range(block_idx.x, count, grid_dim.x):
+            sums = local_array(128, f32)
+            first = shuffle(u32(k), 0)
+            for step in range(steps):
+                s, turn = (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
+                barrier_wait(full, s, turn, timeout=LIMIT)
+                wgmma_fence()
+                for kk in unroll(0, DEPTH, 16):
+                    wgmma(sums, left, (s, 64 * group, kk), right, (s, 0, kk, 0), transpose_b=True)
+                wgmma_commit()
+                wgmma_wait(0)
+                if thread_idx.x % 128 == 0:
+                    barrier_arrive(empty, s)
+            k += steps
+            row, column = 16 * (warp_index() % 4) + lane_index() % 16, 8 * (lane_index() // 16)
+            for piece in unroll(4):
+                if thread_idx.x % 128 == 0:
+                    wait_stores(1)  # the piece before the last has been read
+                barrier_sync(1 + group, 128)
+                for i in unroll(32 * piece, 32 * piece + 32, 8):
+                    packed = (
+                        bf16x2_bits(sums[i], sums[i + 1]),
+                        bf16x2_bits(sums[i + 2], sums[i + 3]),
+                        bf16x2_bits(sums[i + 4], sums[i + 5]),
+                        bf16x2_bits(sums[i + 6], sums[i + 7]),
+                    )
+                    stmatrix(out, (group, piece % 2, row, i % 32 * 2 + column), packed)
+                fence_async_proxy()
+                barrier_sync(1 + group, 128)
+                if thread_idx.x % 128 == 0:
+                    tma_store(c, (tile // across * ROWS + 64 * group, tile % across * 256 + 64 * piece), out, (group, piece % 2))
+                    commit_stores()
+        if thread_idx.x % 128 == 0:
+            wait_stores()
+
+
+@on_hopper
+@pytest.mark.parametrize("size", [(128, 256, 64), (1, 8, 8), (300, 136, 72), (1000, 1032, 520)], ids=str)
+def test_tiles_of_128_by_256_with_k_across(gpu: Any, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    a, b = whole((m, k), BF16, 1), whole((k, n), BF16, 2)
+    c = gpu.array(poisoned((m, n)).astype(BF16))
+    wide(gpu.array(a), gpu.array(b), c, 4)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_array_equal(c.numpy(), exact.astype(ml_dtypes.bfloat16))
