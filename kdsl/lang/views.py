@@ -59,6 +59,9 @@ def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut"], element: An
         if len(element) != 2 or not isinstance(element[1], Rank):
             raise TypeError(f"{kind} takes an element type, and D2, D3 or D4 for several dimensions, such as {kind}[f32, D2]")
         element, rank = element[0], element[1].dimensions
+    if element is float or element is int:
+        widths = ("f32", "f64") if element is float else ("i32", "i64")
+        raise TypeError(f"{kind}[{element.__name__}] does not say how wide an element is: write {kind}[{widths[0]}] or {kind}[{widths[1]}]")
     return ViewAnnotation(kind, element if isinstance(element, TypeVar) else dtype(element), rank)
 
 
