@@ -22,11 +22,11 @@ def evaluated_annotations(source: Source) -> dict[str, Any]:
             try:
                 annotation = eval(annotation, {**vars(builtins), **function.__globals__}, outer)
             except Exception as failure:
-                raise KernelError(
-                    f"the annotation {annotation!r} cannot be evaluated: {failure}",
-                    places.get(name, source.definition()),
-                    "with `from __future__ import annotations` a type must be a global name, or one that the body also uses",
-                ) from None
+                hint = "use a view (`Slice[f32]`), a number (`f32`), a @struct, `Const[int]`, or a TypeVar"
+                if isinstance(failure, NameError):
+                    hint = "with `from __future__ import annotations` a type must be a global name, or one that the body also uses"
+                message = f"the annotation {annotation!r} cannot be evaluated: {failure}"
+                raise KernelError(message, places.get(name, source.definition()), hint) from None
         found[name] = annotation
     return found
 

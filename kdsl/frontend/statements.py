@@ -18,6 +18,7 @@ from kdsl.frontend.vectors import number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.types import DType
+from kdsl.lang.vectors import VectorType
 
 
 def run_body(ctx: Context, statements: Sequence[ast.stmt]) -> None:
@@ -170,8 +171,8 @@ def _annotation(ctx: Context, node: ast.expr) -> Declared:
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return tuple(_annotation(ctx, item) for item in items)
     of = as_type(evaluate(ctx, node)) if isinstance(node, ast.Name | ast.Attribute) else None
-    if not isinstance(of, DType):
-        hint = "annotate with a type such as f32 or i64, a struct, a tuple such as tuple[f32, i64], or not at all"
+    if not isinstance(of, DType | VectorType):
+        hint = "annotate with a type such as f32, i64 or f32x4, a struct, a tuple such as tuple[f32, i64], or not at all"
         raise ctx.error(f"`{ctx.text(node)}` is no element type", node, hint)
     return of
 

@@ -221,7 +221,7 @@ def assign_slot(ctx: Context, name: str, slot: AnySlot, value: Value, node: ast.
             raise _two_kinds(ctx, name, slot.location, slot.of.with_article, describe(value), node)
         for item, (suffix, _, part) in zip(slot.items, structs.split(ctx, slot.of, value), strict=True):
             assign_slot(ctx, name + suffix, item, part, node, value_node)
-    if isinstance(slot, GroupSlot) and slot.vector is not None:
+    elif isinstance(slot, GroupSlot) and slot.vector is not None:
         if slot.declared:
             value = coerce_vector(ctx, value, slot.vector, value_node, f"`{name}`")
         if not isinstance(value, Vector) or value.type is not slot.vector:

@@ -69,6 +69,9 @@ def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
             raise TypeError(f"{kind} takes an element type, and D1, D2, D3 or D4 for dimensions with strides, such as {kind}[f32, D2]")
         element, rank = element[0], element[1].dimensions
         strided = rank == 1
+    if element is float or element is int:
+        widths = ("f32", "f64") if element is float else ("i32", "i64")
+        raise TypeError(f"{kind}[{element.__name__}] does not say how wide an element is: write {kind}[{widths[0]}] or {kind}[{widths[1]}]")
     if isinstance(element, VectorType):
         if strided:
             raise TypeError(f"vectors lie side by side: write {kind}[{element}] without D1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -49,4 +50,5 @@ def _run(declaration: Declaration, source: str, bound: dict[str, Any]) -> Callab
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     function: Callable[..., Node | None] = namespace[declaration.name]
     function.__module__ = declaration.module
+    weakref.finalize(function, linecache.cache.pop, file, None).atexit = False  # kernels may be made by the thousand
     return function

@@ -60,3 +60,28 @@ def test_unresolved_annotation() -> None:
         y[0] = 0.0
 
     refused(lambda: kernel(grid=1)(wrong), "Missing", at='y: "Missing[f32]"', hint="global")
+
+
+def test_annotation_that_is_wrong_in_itself() -> None:
+    """The hint about imports would lead nowhere."""
+
+    def wrong(y: "Slice[f32, 2]") -> None:
+        y[0, 0]
+
+    refused(lambda: kernel(grid=1)(wrong), "D2, D3 or D4", at='y: "Slice[f32, 2]"', hint="use a view")
+
+
+def test_elements_of_no_width() -> None:
+    """A parameter `float` is refused; `Slice[float]` was an f64 without a word."""
+
+    def wrong(y: "SliceMut[float]") -> None:
+        y[0] = 1.0
+
+    refused(lambda: kernel(grid=1)(wrong), "how wide", "SliceMut[f32] or SliceMut[f64]", at='y: "SliceMut[float]"', hint="use a view")
+
+
+def test_methods() -> None:
+    def wrong(self, y: SliceMut[f32]) -> None:
+        y[0] = 1.0
+
+    refused(lambda: kernel(grid=1)(wrong), "`self`", "no type", at="self", hint="leave `self` out")
