@@ -126,7 +126,7 @@ def refuse_writing(ctx: Context, base: ViewRef | ArrayRef | RemoteRef, node: ast
     if view.kind == "Slice":
         hint = f"declare it as {_mutable(view)}"
         if view.rank == 1:
-            hint += f", or as DisjointSlice[{view.type}] if each thread writes its own element"
+            hint += f", or as DisjointSlice[{view.element}] if each thread writes its own element"
         raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
 
 

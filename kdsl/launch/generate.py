@@ -90,7 +90,7 @@ class _View:
     @property
     def first(self) -> str:
         """Source of the lowest address of its elements."""
-        return self.address if self.rank == 1 and self.kind != "TensorMap" else f"{self.name}.start"
+        return self.address if self.rank == 1 and not self.strides and self.kind != "TensorMap" else f"{self.name}.start"
 
 
 @dataclass

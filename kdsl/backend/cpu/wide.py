@@ -23,7 +23,11 @@ _VECTORS_OF_SUMS: Final = 8
 """Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
 _VECTORS: Final = 4
 """The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
-_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.StoreVector, nodes.If, nodes.ForRange, nodes.Scope, nodes.Return)
+_VECTORS_OF_WIDE: Final = 2
+"""In a kernel of wide accesses, each of which fills up to four times as many registers."""
+_FIT: Final = (
+    *PURE, nodes.OnGpu, nodes.LoadVector, nodes.Result, nodes.Store, nodes.StoreVector, nodes.If, nodes.ForRange, nodes.Scope, nodes.Return,
+)  # fmt: skip
 """What a region may hold: nothing that lanes do together or in turn, that must not be done twice, or that takes single lanes out."""
 
 
@@ -43,7 +47,10 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
         return None
     uniformity = Uniformity(kernel, width)
     reduces = any(_reduces(op, uniformity) for op in ops)
-    wide = host.lanes * (_VECTORS_OF_SUMS if reduces else _VECTORS)
+    vectors = _VECTORS_OF_SUMS if reduces else _VECTORS
+    if any(isinstance(op, nodes.LoadVector | nodes.StoreVector) for op in ops):
+        vectors = _VECTORS_OF_WIDE
+    wide = host.lanes * vectors
     while wide > width and kernel.threads % wide:
         wide //= 2
     return wide if wide > width else None

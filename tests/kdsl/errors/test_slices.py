@@ -10,7 +10,7 @@ def test_only_local_arrays_have_slices() -> None:
     def of_a_view(y: SliceMut[f32]) -> None:
         y[0:2] = 1.0
 
-    refused(of_a_view, "a slice of SliceMut[f32]", "only a local array", at="0:2", hint="slice of the array to the launch")
+    refused(of_a_view, "a slice of SliceMut[f32]", "only local arrays", at="0:2", hint="slice of the array to the launch")
 
     @kernel(grid=1)
     def of_a_shared_array(y: SliceMut[f32]) -> None:

@@ -90,7 +90,7 @@ CASES = [
     ("y[0] = f32(x[0])", ("the argument of f32() must be a number",), "x[0]", "use one of its fields"),
     ("y[0] = Step", ("not the type Step",), "Step", "make one with Step(weights, inner, corners, count)"),
     ("if x[0]:\n    pass", ("a Step is neither true nor false",), "x[0]", "compare something"),
-    ("y[0] = len(x[0])", ("a Step has no length",), "x[0]", "arrays and tuples"),
+    ("y[0] = len(x[0])", ("a Step has no length",), "x[0]", "arrays, tuples"),
     ("warp_sum(x[0])", ("the value of warp_sum() must be a number, not a Step",), "x[0]", "use one of its fields"),
     ("y[x[0]] = 1.0", ("an index of `y` must be a number, not a Step",), "x[0]", "use one of its fields"),
     # elements
@@ -176,7 +176,7 @@ CASES = [
         "own",
         "keep their numbers",
     ),
-    ("print(x)", ("Slice[Step] cannot be printed",), "x", "structs and tuples"),
+    ("print(x)", ("Slice[Step] cannot be printed",), "x", "structs, tuples"),
     ("a, b = x[0].weights[1:n]", ("a bound of a slice is known to the compiler",), "n", "literals"),
     ("a, b = x[0:2]", ("a slice of Slice[Step]: only local arrays and arrays in structs have them",), "0:2", "single elements"),
     ("x[0].weights[1:3] = (1.0, 2.0)", ("`x` is a Slice, which is only read",), "x[0].weights[1:3]", "SliceMut[Step]"),

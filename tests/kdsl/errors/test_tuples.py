@@ -46,7 +46,7 @@ CASES = [
     ("a = (1.0, n)\ny[0] = a[-3]", ("index -3 of a tuple of 2",), "-3", "0 to 1"),
     ("a = (1.0, n)\na[0] = 2.0", ("a tuple cannot be changed",), "a[0]", "elements of arrays only"),
     ("a, b = 1, 2, 3", ("3 values cannot be assigned to 2 names",), "1, 2, 3", "must agree"),
-    ("a, b = n", ("i32 cannot be taken apart into 2 names",), "n", "only a tuple can"),
+    ("a, b = n", ("i32 cannot be taken apart into 2 names",), "n", "only a tuple"),
     ("a = (1, 2)\na = (1, 2, 3)", ("`a` was a tuple of 2 and would become a tuple of 3",), "a", "use another name"),
     ("a = (1, 2)\na = (1, (2, 3))", ("`a[1]` was a number (i64) and would become a tuple of 2",), "a", "use another name"),
     ("a = (n, 2)\na = (1.5, 2)", ("`a[0]` would have two types, i32 and f32",), "a", "convert to i32"),
