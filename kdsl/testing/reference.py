@@ -76,6 +76,13 @@ On the CPU the active lanes take turns and blocks run on several threads, so a k
 subnormals for zero (PTX ISA, "atom").
 """,
     "Time": "For measuring and waiting. A kernel that uses them cannot be compiled for the CPU; the error shows the call.\n",
+    "Asynchronous copies": """How they are used, their checks and their alignment: [tensor cores](tensor-cores.md#copies). On the CPU a copy is done where it
+is begun.
+""",
+    "Matrix products": """The forms of `mma`, the places of numbers in the lanes, and the meaning on the CPU: [tensor cores](tensor-cores.md). All 32 lanes of a
+warp reach them together; a block is a multiple of 32 threads, and no lane has returned. Floats of 8 bits and most f64 forms need more than the row says;
+below it they are refused by name.
+""",
     "Block": """Written in the language (`kdsl.collectives`), for every block of up to 1024 threads, the last warp full or not. All threads of the block
 call them together, as for `sync_threads()`, and none may have returned before. They take every number type. The order of combination is fixed,
 so every target gives the same bits.

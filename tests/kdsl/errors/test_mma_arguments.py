@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from refusal import refused
 
-import kdsl
 from kdsl import (
+    KernelError,
     Slice,
     SliceMut,
     bf16,
@@ -194,11 +194,11 @@ def test_a_form_is_refused_below_its_own_floor() -> None:
         return tested
 
     double = of("m16n8k4", f64, (1.0, 2.0), (3.0,))
-    with pytest.raises(kdsl.KernelError, match=r"mma\(\) m16n8k4.f64 cannot be compiled for sm_89 .* it needs compute capability 9.0"):
+    with pytest.raises(KernelError, match=r"mma\(\) m16n8k4.f64 cannot be compiled for sm_89 .* it needs compute capability 9.0"):
         double.ptx("sm_89")
     assert ".version 7.8" in double.ptx("sm_90")
     eights = of("m16n8k32", "e4m3", (1, 2, 3, 4), (5, 6))
-    with pytest.raises(kdsl.KernelError, match=r"mma\(\) m16n8k32.e4m3 cannot be compiled for sm_87 .* it needs compute capability 8.9"):
+    with pytest.raises(KernelError, match=r"mma\(\) m16n8k32.e4m3 cannot be compiled for sm_87 .* it needs compute capability 8.9"):
         eights.ptx("sm_87")
     assert ".version 8.4" in eights.ptx("sm_90")
     assert ".version 7.0" in of("m16n8k16", bf16, (1, 2, 3, 4), (5, 6)).ptx("sm_80")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from written import poison, written
 
 import kdsl
 from kdsl import f32, i32, i64, mma_a_column, mma_a_row, mma_b_column, mma_b_row, mma_column, mma_row, unroll
+from kdsl.backend.nvptx import TARGETS
 from kdsl.lang.intrinsics.fragments import FORMS, Form
 from kdsl.lang.types import F64, I32, U32
 from kdsl.testing import devices
+from kdsl.testing.ptx import assemble
 
 DEVICES = pytest.mark.parametrize("device", devices(), ids=str)
 EVERY_FORM = pytest.mark.parametrize("form", FORMS, ids=lambda f: f"{f.shape}.{f.a}.{f.b}.{f.c}")
@@ -71,20 +74,24 @@ def fragments(form: Form, a: Matrix, b: Matrix, c: Matrix) -> tuple[Matrix, ...]
     return words(held[0]), words(held[1]), words(held[2]) if form.c == "f16" else held[2]
 
 
-def multiply(form: Form, device: Any, a: Matrix, b: Matrix, c: Matrix, *, saturate: bool = False) -> Matrix:
-    """D of one product on a device."""
-    registers = fragments(form, a, b, c)
+def kernel_of(form: Form, *, saturate: bool = False) -> Any:
+    """A kernel that takes the registers of the lanes, a row per lane."""
     counts = form.registers
     kind = {"f16": "f16", "bf16": "bf16", "f64": "f64", "s8": "i8", "u8": "u8"}
     types = [kind.get(of, repr(of)) for of in (form.a, form.b)]
     loads = [", ".join(f"{name}[t * {count} + {i}]" for i in range(count)) + "," for name, count in zip("abc", counts, strict=True)]
     results = "\n".join(f"y[t * {counts[2]} + {i}] = d[{i}]" for i in range(counts[2]))
-    kernel = written(
+    return written(
         f"y: SliceMut[{form.accumulator}], a: Slice[{form.operand}], b: Slice[{form.operand}], c: Slice[{form.accumulator}]",
         f't = lane_index()\nd = mma(({loads[0]}), ({loads[1]}), ({loads[2]}), "{form.shape}", ({types[0]}, {types[1]}), {saturate})\n{results}',
     )
-    y = device.array(poison(32 * counts[2], form.accumulator))
-    kernel(y, *(device.array(r.reshape(-1)) for r in registers))
+
+
+def multiply(form: Form, device: Any, a: Matrix, b: Matrix, c: Matrix, *, saturate: bool = False) -> Matrix:
+    """D of one product on a device."""
+    registers = fragments(form, a, b, c)
+    y = device.array(poison(32 * form.registers[2], form.accumulator))
+    kernel_of(form, saturate=saturate)(y, *(device.array(r.reshape(-1)) for r in registers))
     d = np.full((form.m, form.n), -1, HOST[form.c])
     for lane, row in enumerate(y.numpy().view(HOST[form.c]).reshape(32, form.sums)):
         for i, value in enumerate(row):
@@ -215,6 +222,38 @@ def test_accumulators_live_in_local_arrays_across_loops(device: Any) -> None:
     powers(y, device.array(a.reshape(-1)), device.array(b.reshape(-1)), 5)
     product = exact(a) @ exact(b)
     np.testing.assert_allclose(y.numpy().reshape(2, 16, 8), [10 * product, 15 * product], rtol=1e-4, atol=1e-4)
+
+
+# -------------------------------------------------------------------------------------------------------------------- code, documentation
+
+
+@EVERY_FORM
+def test_every_form_assembles_for_its_least_target_and_is_refused_below(form: Form) -> None:
+    able = [target for target in TARGETS.values() if target.capability >= form.least_capability]
+    for saturate in (False, True) if form.c == "s32" else (False,):
+        ptx = kernel_of(form, saturate=saturate).ptx(able[0].name)
+        modifier = ".satfinite" if saturate else ""
+        assert f"mma.sync.aligned.{form.shape}.row.col{modifier}.{form.c}.{form.a}.{form.b}.{form.c} " in ptx
+        version = ptx.split(".version ")[1].split("\n")[0]
+        assert tuple(map(int, version.split("."))) == max(form.least_ptx, able[0].least_ptx)
+        report = assemble(ptx, able[0].name)
+        assert (report.spills, report.stack) == (0, 0)
+    for target in TARGETS.values():
+        if target.capability < form.least_capability:
+            with pytest.raises(kdsl.KernelError, match=rf"mma\(\) {form.variant} cannot be compiled for {target.name}"):
+                kernel_of(form).ptx(target.name)
+
+
+def test_the_page_lists_the_forms() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tensor-cores.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `m")]
+    names = {"s8": "`i8`", "u8": "`u8`", "tf32": '`"tf32"`', "e4m3": '`"e4m3"`', "e5m2": '`"e5m2"`'}
+    for form in FORMS:
+        row = next(line for line in rows if line.startswith(f"| `{form.shape}`") and names.get(form.a, f"`{form.a}`") in line)
+        of_a, of_b, of_c = form.registers
+        assert f"{of_a}, {of_b}" in row
+        assert f"{of_c} of {form.accumulator}" in row
+        assert f" {form.least_capability // 10}.{form.least_capability % 10} |" in row
 
 
 def test_the_table_covers_what_a_warp_holds() -> None:
