@@ -200,7 +200,7 @@ def negative_extent(kernel: str, array: str, written: Sequence[int | str], shape
 
 
 def too_much_shared(
-    kernel: str, array: str, written: Sequence[int | str], shape: Sequence[int], itemsize: int, taken: int, device: Device
+    kernel: str, array: str, written: Sequence[int | str], shape: Sequence[int], itemsize: int, taken: int, most: int, device: Device
 ) -> Never:
     """A shared array that makes the shared memory of a block too large."""
     own = itemsize
@@ -208,8 +208,13 @@ def too_much_shared(
         own *= length
     raise LaunchError(
         f"{kernel}: the shared array {array} of shape {_shape(written)}, here {_shape(shape)}, takes {own} bytes; up to it the shared arrays take {taken}, "
-        f"and a block has at most {device.shared_limit} on {device}"
+        f"and a block has at most {most} on {device}"
     )
+
+
+def large_extent(kernel: str, array: str, written: Sequence[int | str], shape: Sequence[int], most: int) -> Never:
+    """A shared array without elements, one of whose extents no array could have."""
+    raise LaunchError(f"{kernel}: the shared array {array} of shape {_shape(written)}, here {_shape(shape)}, has an extent above {most}")
 
 
 def _shape(extents: Sequence[int | str]) -> str:

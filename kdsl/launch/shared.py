@@ -9,6 +9,7 @@ from typing import Any, Final
 from kdsl.ir.abi import Layout, shared_slots
 from kdsl.ir.places import ScalarParameter, SharedView, View
 from kdsl.ir.shared import SharedLayout
+from kdsl.lang.limits import SHARED_BYTES
 from kdsl.launch import refuse
 from kdsl.launch.contract import Names, extent, quotient, size
 from kdsl.runtime.device import Device
@@ -23,6 +24,7 @@ class SharedSizes:
         """`start` is where the first of the arrays may begin, in bytes; each begins at a multiple of `alignment`, or of what it asks for itself."""
         self._kernel = kernel
         self._device = device
+        self._most = min(device.shared_limit, SHARED_BYTES)
         self._shared = shared
         self._start = start
         self._alignment = alignment
@@ -40,8 +42,10 @@ class SharedSizes:
                 refuse.negative_extent(self._kernel, view.name, view.extents, shape)
             place, end = placed(view, shape, end, self._alignment)
             taken = self._shared.size + end - self._start
-            if taken > self._device.shared_limit:
-                refuse.too_much_shared(self._kernel, view.name, view.extents, shape, view.type.itemsize, taken, self._device)
+            if taken > self._most:
+                refuse.too_much_shared(self._kernel, view.name, view.extents, shape, view.type.itemsize, taken, self._most, self._device)
+            if max(shape) > self._most:  # beside an extent of 0; the compiler counts on it
+                refuse.large_extent(self._kernel, view.name, view.extents, shape, self._most)
             strides = _strides(shape)
             found.append(place)
             found += [extent for extent, written in zip(shape, view.extents, strict=True) if isinstance(written, str)]

@@ -31,7 +31,7 @@ def test_the_barrier_of_the_grid() -> None:
         kernels.normalise.ptx("sm_80"),
         """
         CHECK: .entry normalise(
-        CHECK: atom.add.release.gpu.global.u32 [[BEFORE:%r[0-9]+]], [[[PLACE:%rd[0-9]+]]],
+        CHECK: atom.release.gpu.global.add.u32 [[BEFORE:%r[0-9]+]], [[[PLACE:%rd[0-9]+]]],
         CHECK: ld.acquire.gpu.global.u32 [[NOW:%r[0-9]+]], [[[PLACE]]];
         CHECK: xor.b32 {{%r[0-9]+}}, [[NOW]], [[BEFORE]];
         CHECK: bar{{.*}}.sync

@@ -219,6 +219,10 @@ def test_launches_that_make_no_sense(device: Any) -> None:
         outside(device.zeros(32, f32), 10**10, 0)
     with pytest.raises(LaunchError, match="cannot be evaluated"):
         halved(x, 0)
+    for columns in (most + 1, 2**62):
+        with pytest.raises(LaunchError, match=rf"of shape \(n, m \* m\), here \(0, \d+\), has an extent above {most}"):
+            empty(x, 0, columns)
+    empty(x, 0, 3)
     device.synchronize()
 
 
@@ -228,6 +232,15 @@ def halved(x: SliceMut[f32], n: i32) -> None:
     tile = shared_array(len(x) // n, f32)
     if thread_idx.x in tile:
         tile[thread_idx.x] = x[thread_idx.x]
+
+
+@kernel(grid=1, block=32)
+def empty(y: SliceMut[f32], n: i64, m: i64) -> None:
+    """An array that may have no elements."""
+    tile = shared_array((n, m * m), f32)
+    for i in range(n):
+        tile[i, 0] = 1.0
+    y[0] = f32(tile.shape[1])
 
 
 @kernel(grid=1, block=32)

@@ -32,7 +32,7 @@ def _sync_grid(e: Emission) -> Sequence[Any]:
     place = b.ptrtoint(e.entry.hidden("barrier"), _I64)
     others = b.sub(b.trunc(blocks, _I32), _I32(1))
     share = b.select(b.icmp_unsigned("==", block, _I64(0)), b.sub(_I32(_FLIPPED), others), _I32(1))
-    before = _asm(b, "atom.add.release.gpu.global.u32 $0, [$1], $2;", "=r,l,r", place, share)
+    before = _asm(b, "atom.release.gpu.global.add.u32 $0, [$1], $2;", "=r,l,r", place, share)
     b.branch(wait)
     b.position_at_end(wait)
     now = _asm(b, "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l", place)
