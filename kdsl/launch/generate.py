@@ -88,7 +88,7 @@ class _View:
     @property
     def first(self) -> str:
         """Source of the lowest address of its elements."""
-        return self.address if self.rank == 1 and self.kind != "TensorMap" else f"{self.name}.start"
+        return f"{self.name}.start" if self.strides or self.kind == "TensorMap" else self.address
 
 
 @dataclass
