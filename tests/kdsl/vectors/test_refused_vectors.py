@@ -414,10 +414,10 @@ def test_an_index_beyond_the_vectors_of_an_array() -> None:
 def test_shared_memory_is_counted_in_bytes() -> None:
     @one
     def wrong(y: SliceMut[f32x4]) -> None:
-        s = shared_array(20000, f32x4)
+        s = shared_array(14529, f32x4)
         y[0] = s[0]
 
-    refused(wrong, "320000 bytes", at="shared_array(20000, f32x4)", hint="smaller")
+    refused(wrong, "232464 bytes", at="shared_array(14529, f32x4)", hint="smaller")
 
 
 def test_writing_to_a_slice() -> None:
