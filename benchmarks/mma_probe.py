@@ -105,8 +105,7 @@ def product(tile: Tile) -> Any:
     STEPS = BK // 16
     CHUNKS = BK // 8  # of 16 bytes, per row of a stage
     A_COPIES, B_COPIES = BM * CHUNKS // THREADS, BN * CHUNKS // THREADS  # per thread and stage
-    # rows of 64 bytes: two of them cover all banks, so neighbouring pairs of rows exchange their chunks differently; of 128 bytes: every row does
-    PAIR = 8 // CHUNKS if CHUNKS < 8 else 1
+    SWIZZLE = 2 * BK  # bytes of a row: eight rows of a column of 16 bytes lie in different banks
     GROUP = 8  # blocks of so many rows of tiles run side by side, so that they share columns of B in the L2 cache
 
     @kernel(
@@ -124,8 +123,8 @@ def product(tile: Tile) -> Any:
     )
     def mma_product(c: SliceMut[u32], a: Slice[bf16], b: Slice[bf16], p: Sizes) -> None:
         """Each block a tile of C, each warp a part of it in registers. Two columns of C are one u32."""
-        a_tile = shared_array((STAGES, BM, BK), bf16)
-        b_tile = shared_array((STAGES, BN, BK), bf16)
+        a_tile = shared_array((STAGES, BM, BK), bf16, swizzle=SWIZZLE)
+        b_tile = shared_array((STAGES, BN, BK), bf16, swizzle=SWIZZLE)
         a_part = local_array((2, MT, 4), u32)
         b_part = local_array((2, NT, 2), u32)
         total = local_array((MT, NT, 4), f32)
@@ -145,27 +144,25 @@ def product(tile: Tile) -> Any:
         steps = p.k // BK
         a_first = (row + copy_row) * p.k + copy_chunk * 8
         b_first = (column + copy_row) * p.k + copy_chunk * 8
-        swizzled = (copy_chunk ^ (copy_row // PAIR % CHUNKS)) * 8
 
         # where the lane's rows lie: of A 16 x 16 of a step, of B 16 x 16 for two columns of products
         a_row, a_chunk = warp_row + lane % 16, lane // 16
         b_row, b_chunk = warp_column + lane % 8 + lane // 16 * 8, lane // 8 % 2
-        a_turn, b_turn = a_row // PAIR % CHUNKS, b_row // PAIR % CHUNKS
 
         for stage in unroll(STAGES - 1):
             for i in unroll(A_COPIES):
                 r = i * (THREADS // CHUNKS)
-                copy_async(a_tile, (stage, copy_row + r, swizzled), a.unchecked, a_first + r * p.k + stage * BK, 8)
+                copy_async(a_tile, (stage, copy_row + r, copy_chunk * 8), a.unchecked, a_first + r * p.k + stage * BK, 8)
             for i in unroll(B_COPIES):
                 r = i * (THREADS // CHUNKS)
-                copy_async(b_tile, (stage, copy_row + r, swizzled), b.unchecked, b_first + r * p.k + stage * BK, 8)
+                copy_async(b_tile, (stage, copy_row + r, copy_chunk * 8), b.unchecked, b_first + r * p.k + stage * BK, 8)
             commit_copies()
         wait_copies(STAGES - 2)
         sync_threads()
         for i in unroll(MT):
-            a_part[0, i, :] = ldmatrix(a_tile, (0, a_row + i * 16, (a_chunk ^ a_turn) * 8))
+            a_part[0, i, :] = ldmatrix(a_tile, (0, a_row + i * 16, a_chunk * 8))
         for j in unroll(0, NT, 2):
-            found = ldmatrix(b_tile, (0, b_row + j * 8, (b_chunk ^ b_turn) * 8))
+            found = ldmatrix(b_tile, (0, b_row + j * 8, b_chunk * 8))
             b_part[0, j, :] = (found[0], found[1])
             b_part[0, j + 1, :] = (found[2], found[3])
 
@@ -178,9 +175,9 @@ def product(tile: Tile) -> Any:
                 stage = (step + (s + 1) // STEPS) % STAGES
                 ahead = (s + 1) % STEPS * 2
                 for i in unroll(MT):
-                    a_part[(s + 1) % 2, i, :] = ldmatrix(a_tile, (stage, a_row + i * 16, ((a_chunk + ahead) ^ a_turn) * 8))
+                    a_part[(s + 1) % 2, i, :] = ldmatrix(a_tile, (stage, a_row + i * 16, (a_chunk + ahead) * 8))
                 for j in unroll(0, NT, 2):
-                    found = ldmatrix(b_tile, (stage, b_row + j * 8, ((b_chunk + ahead) ^ b_turn) * 8))
+                    found = ldmatrix(b_tile, (stage, b_row + j * 8, (b_chunk + ahead) * 8))
                     b_part[(s + 1) % 2, j, :] = (found[0], found[1])
                     b_part[(s + 1) % 2, j + 1, :] = (found[2], found[3])
                 if s == 0:
@@ -190,10 +187,10 @@ def product(tile: Tile) -> Any:
                         along = (step + STAGES - 1) * BK
                         for i in unroll(A_COPIES):
                             r = i * (THREADS // CHUNKS)
-                            copy_async(a_tile, (free, copy_row + r, swizzled), a.unchecked, a_first + r * p.k + along, 8)
+                            copy_async(a_tile, (free, copy_row + r, copy_chunk * 8), a.unchecked, a_first + r * p.k + along, 8)
                         for i in unroll(B_COPIES):
                             r = i * (THREADS // CHUNKS)
-                            copy_async(b_tile, (free, copy_row + r, swizzled), b.unchecked, b_first + r * p.k + along, 8)
+                            copy_async(b_tile, (free, copy_row + r, copy_chunk * 8), b.unchecked, b_first + r * p.k + along, 8)
                     commit_copies()
                 for i in unroll(MT):
                     for j in unroll(NT):

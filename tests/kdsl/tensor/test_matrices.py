@@ -205,6 +205,34 @@ def test_functions_and_loops(device: Any) -> None:
     np.testing.assert_array_equal(y.numpy(), s.view(np.uint32).reshape(32) * np.uint32(6))
 
 
+@kernel(grid=1, block=32)
+def in_swizzled_arrays(y: SliceMut[bf16], x: Slice[bf16]) -> None:
+    """A tile of 16 x 64 through two arrays whose rows lie otherwise, transposed in parts of 16 x 16 on the way."""
+    s, u = shared_array((3, 16, 64), bf16, swizzle=128), shared_array((2, 64, 32), bf16, swizzle=64)
+    t = lane_index()
+    for i in unroll(4):
+        kdsl.copy_async(s, (2, t // 2, (t % 2 * 4 + i) * 8), x, t // 2 * 64 + (t % 2 * 4 + i) * 8, 8)
+    kdsl.wait_all_copies()
+    sync_threads()
+    for part in unroll(4):
+        r = ldmatrix(s, (2, t % 16, part * 16 + t // 16 * 8))
+        kdsl.stmatrix(u, (1, part * 16 + t // 16 * 8 + t % 8, 16 + t // 8 % 2 * 8), r, transpose=True)
+    sync_threads()
+    for i in unroll(32):
+        y[i * 32 + t] = u[1, (i * 32 + t) // 16, 16 + t % 16]
+
+
+@DEVICES
+def test_layouts_do_not_show(device: Any) -> None:
+    if capability(device) < 90:
+        pytest.skip(f"{device} has no stmatrix")
+    x = np.arange(1024).astype(DTYPES["bf16"].numpy).reshape(16, 64)
+    x[:, ::2] += 1
+    y = device.array(np.full(1024, np.nan).astype(x.dtype))
+    in_swizzled_arrays(y, device.array(x.reshape(-1)))
+    np.testing.assert_array_equal(y.numpy().reshape(64, 16), x.T)
+
+
 def test_what_is_proved_is_not_checked() -> None:
     @kernel(grid=1, block=128)
     def swizzled(y: SliceMut[f32], n: i32) -> None:
