@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import jinja2
 
-from kdsl.lang.declaration import Declaration, Parameter, StructType, TypeVariable
+from kdsl.lang.declaration import Declaration, Parameter, TypeVariable
+from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import DTYPES, I64, U64, DType
 from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
@@ -25,6 +26,7 @@ from kdsl.launch.refuse import BLOCKS_LIMIT
 LINE_LENGTH: Final = 140
 
 _IMPORTS: Final = (
+    ("kdsl.lang.struct_type", ("StructType",)),
     ("kdsl.launch", ("refuse",)),
     ("kdsl.launch.arguments", ("constant", "large_float", "scalar", "vectors")),
     ("kdsl.launch.contract", ("extent", "quotient")),
@@ -88,15 +90,15 @@ class _View:
     @property
     def first(self) -> str:
         """Source of the lowest address of its elements."""
-        return f"{self.name}.start" if self.strides or self.kind == "TensorMap" else self.address
+        return self.address if self.rank == 1 and not self.strides and self.kind != "TensorMap" else f"{self.name}.start"
 
 
 @dataclass
 class _Field:
     """A field of a struct, for the template."""
 
-    name: str
-    """Name of the field."""
+    source: str
+    """Where its value is found, such as `p.shape.rows`."""
     local: str
     """The launcher's name of its value."""
 
@@ -161,6 +163,8 @@ class _Description:
     """Its struct parameters."""
     classes: dict[str, type] = field(default_factory=dict)
     """Struct classes by the launcher's names."""
+    elements: dict[str, StructType] = field(default_factory=dict)
+    """Struct types that are elements of arrays, by the launcher's names."""
     scalars: list[_Scalar] = field(default_factory=list)
     """Its numbers."""
     types: dict[DType, str] = field(default_factory=dict)
@@ -177,6 +181,8 @@ class _Description:
     """Integer parameter or field to the launcher's name of its value."""
     others: dict[str, str] = field(default_factory=dict)
     """Any other parameter or field to what it is."""
+    members: dict[str, StructType] = field(default_factory=dict)
+    """Struct parameters to what they are."""
     natural: list[str] = field(default_factory=list)
     """Sources that cannot be negative."""
 
@@ -187,12 +193,12 @@ def launcher_source(declaration: Declaration) -> str:
 
 
 def launcher_source_and_classes(declaration: Declaration) -> tuple[str, dict[str, Any]]:
-    """The source, and the struct classes that have to be bound to its names; `plans` is bound beside them."""
+    """The source, and the struct classes and types that have to be bound to its names; `plans` is bound beside them."""
     description = _describe(declaration)
     return _render(description), {
         "plans": description.names["plans"],
         "stream": description.names["stream"],
-        "classes": description.classes,
+        "classes": {**description.classes, **description.elements},
     }
 
 
@@ -272,7 +278,11 @@ def _add_view(description: _Description, name: str, annotation: ViewAnnotation, 
         view.vectors = counted[-1] = namer.name(f"{name}_vectors")
         element = element.element
     view.length = counted[0]
-    if isinstance(element, DType):
+    if isinstance(element, StructType):
+        known = [local for local, of in description.elements.items() if of is element.canonical]
+        view.element = known[0] if known else namer.name(element.name.upper())
+        description.elements[view.element] = element.canonical
+    elif isinstance(element, DType):
         view.element = description.types[element]
     else:
         view.variable, view.variable_name = description.variables[element], element.__name__
@@ -293,11 +303,19 @@ def _add_struct(description: _Description, parameter: Parameter, struct: StructT
     known = [local for local, cls in description.classes.items() if cls is parameter.python_class]
     class_name = known[0] if known else namer.name(struct.name)
     description.classes[class_name] = parameter.python_class
-    fields = [_Field(f.name, namer.name(f"{parameter.name}_{f.name}")) for f in struct.fields]
-    description.structs.append(_Struct(parameter.name, class_name, fields))
-    for declared, described in zip(struct.fields, fields, strict=True):
-        description.values.append(described.local)
-        _add_number(description, f"{parameter.name}.{declared.name}", described.local, declared.type)
+    description.members[parameter.name] = struct
+    described = _Struct(parameter.name, class_name, [])
+    description.structs.append(described)
+    for member in struct.members:
+        full = f"{parameter.name}.{member.name}"
+        local = namer.name(full.replace(".", "_"))
+        description.values.append(local)
+        if isinstance(member.type, ArrayType):
+            owner, _, name = full.rpartition(".")
+            described.fields.append(_Field(f"{owner}.__kdsl_arrays__[{quoted(name)}]", local))
+        else:
+            described.fields.append(_Field(full, local))
+            _add_number(description, full, local, member.type)
 
 
 def _add_number(description: _Description, name: str, local: str, of: DType) -> None:
@@ -325,7 +343,8 @@ def _allowed(variable: TypeVariable) -> list[DType]:
 def _names(description: _Description) -> Names:
     names = description.names
     return Names(
-        description.lengths, description.integers, description.others, description.shapes, names["extent"], names["quotient"], names["KERNEL"]
+        description.lengths, description.integers, description.others, description.shapes, description.members,
+        names["extent"], names["quotient"], names["KERNEL"],
     )  # fmt: skip
 
 
@@ -360,6 +379,7 @@ def _render(description: _Description) -> str:
         views=description.views,
         maps=[view for view in description.views if view.map],
         structs=description.structs,
+        elements=list(description.elements),
         scalars=description.scalars,
         signature=_signature(description),
         docstring=_docstring(description, grid),
@@ -428,7 +448,7 @@ def _imports(description: _Description, body: str) -> list[str]:
         used = [name for name in names if description.names[name] in words]
         if used:
             lines.append(f"from {module} import {', '.join(_import(name, description.names[name]) for name in used)}")
-    return lines
+    return sorted(lines)
 
 
 def _import(name: str, local: str) -> str:
@@ -528,7 +548,18 @@ def _documented(description: _Description, parameter: Parameter) -> list[str]:
     if isinstance(parameter.type, StructType):
         lines += [f"    {line}".rstrip() for line in parameter.type.doc.splitlines()]
         lines.append("")
-        for declared in parameter.type.fields:
-            lines.append(f"    {declared.name} : {declared.type}")
-            lines += [f"        {line}".rstrip() for line in declared.doc.splitlines()]
+        lines += _documented_fields(parameter.type, "")
+    return lines
+
+
+def _documented_fields(struct: StructType, path: str) -> list[str]:
+    """The fields of a struct, those of structs in it by their full names behind it."""
+    lines: list[str] = []
+    for declared in struct.fields:
+        lines.append(f"    {path}{declared.name} : {declared.type}")
+        lines += [f"        {line}".rstrip() for line in declared.doc.splitlines()]
+        inner = declared.type.element if isinstance(declared.type, ArrayType) else declared.type
+        if isinstance(inner, StructType):
+            several = f"[{', '.join('.' * len(declared.type.shape))}]".replace(".", "…") if isinstance(declared.type, ArrayType) else ""
+            lines += _documented_fields(inner, f"{path}{declared.name}{several}.")
     return lines
