@@ -16,7 +16,6 @@ from llvmlite import ir
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.memory import MemoryAccess
-from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.backend.llvm.narrow import number, shaped
 from kdsl.ir import nodes
@@ -105,7 +104,7 @@ class VectorAccess(MemoryAccess):
     def _whole_or_part(self, index: Lanes, mask: Mask, some: Callable[[Mask], _Found]) -> _Found:
         """Make an access, in two versions if it is much cheaper while all lanes are active."""
         compact = self.e.host.compact_masks and self._pieces_of(index, mask, same=True) is not None
-        if mask is None or compact or self.e.is_fallback or self.e.attempt is not None:
+        if mask is None or compact:
             return some(mask)
         found: _Found = self._either(self.e.masks.whole(mask), lambda: some(None), lambda: some(mask))
         return found
@@ -113,8 +112,6 @@ class VectorAccess(MemoryAccess):
     def _pieces_of(self, index: Lanes, mask: Mask, *, same: bool) -> int | None:
         """The lanes of a piece that is one access; None where lanes are active one by one and not side by side."""
         length = self._run_length(index, mask, same=same) if isinstance(index, Linear) else None
-        if length is None and self.e.attempt is not None:
-            raise Unfit  # in a wide group that would be many accesses
         return 1 if length is None and mask is None else length
 
     def _place(self, index: Lanes, lane: int) -> Any:
@@ -190,8 +187,6 @@ class VectorAccess(MemoryAccess):
         words = _Words.of_vector(memory.type, op.lanes)
 
         def access(mask: Mask) -> None:
-            if e.attempt is not None:
-                e.attempt.stores(memory)
             if isinstance(memory, nodes.Array) and memory.space == "local":
                 for part, value in zip(e.storage.parts(memory, indices, op.lanes), values, strict=True):
                     self._store(memory, memory_type(memory.type), part, value, mask)

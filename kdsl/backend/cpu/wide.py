@@ -42,6 +42,8 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
         array.space == "local" for array in kernel.arrays
     ):
         return None
+    if any(isinstance(op, nodes.LoadVector | nodes.StoreVector) for op in ops):  # which fill as many registers as a wide group
+        return None
     returns = any(isinstance(op, nodes.Return) for op in ops)
     if returns and any(isinstance(op, nodes.Barrier) for op in ops):
         return None
