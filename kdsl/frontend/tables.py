@@ -47,8 +47,8 @@ def used(arrays: list[nodes.Array], body: nodes.Block) -> list[nodes.Array]:
     """The arrays without constant ones of which nothing is read at run time."""
     touched: set[nodes.Memory] = set()
     for op in nodes.walk(body):
-        if isinstance(op, nodes.Load):
-            touched.add(op.memory)
-        elif isinstance(op, nodes.Instruction):
+        if isinstance(op, nodes.Instruction):
             touched.update(element.memory for element in op.elements)
+        elif isinstance(op, nodes.Access):
+            touched.add(op.memory)
     return [array for array in arrays if array.space != "constant" or array in touched]

@@ -18,6 +18,7 @@ from kdsl import (
     LaunchError,
     Slice,
     SliceMut,
+    as_vectors,
     atomic_add,
     bf16,
     constant_array,
@@ -149,6 +150,23 @@ def test_known_elements_are_constants(device: Any) -> None:
     y = device.full(32, np.nan, f32)
     unrolled(y, device.array(x))
     np.testing.assert_array_equal(y.numpy(), 10 * x[:-1] + 20 * x[1:])
+
+
+@kernel(grid=1, block=250)
+def four_at_a_time(y: SliceMut[f32]) -> None:
+    """A table in vectors."""
+    i = thread_index()
+    v = as_vectors(SINES, 4)[i]
+    y[i] = v.x + v.w
+
+
+@on_all
+def test_vectors(device: Any) -> None:
+    y = device.full(250, np.nan, f32)
+    four_at_a_time(y)
+    host = SINES.numpy().reshape(-1, 4)
+    np.testing.assert_array_equal(y.numpy(), host[:, 0] + host[:, 3])
+    assert "ld.const.v" in four_at_a_time.ptx("sm_80")
 
 
 @on_all
