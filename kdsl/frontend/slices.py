@@ -65,7 +65,7 @@ def _places(ctx: Context, base: Value, node: ast.Subscript) -> list[Group]:
 def _fixed(base: Value) -> tuple[tuple[int, ...], str] | None:
     """Shape and name of an array that has slices."""
     if isinstance(base, ArrayRef) and base.array.space != "shared":
-        return base.array.shape, base.array.name
+        return base.shape, base.array.name
     if isinstance(base, Place) and isinstance(base.type, ArrayType):
         return base.type.shape, base.label
     return None

@@ -32,6 +32,7 @@ from kdsl import (
     sync_threads,
     thread_index,
     u8,
+    u32,
     unroll,
     warp_index,
     wgmma,
@@ -271,9 +272,12 @@ def from_ldmatrix(a: Slice[bf16, D2], b: Slice[bf16, D2], c: SliceMut[f32, D2]) 
     sync_threads()
     sums = local_array(8, f32)
     row, column = 16 * warp_index() + lane_index() % 16, 8 * (lane_index() // 16)
-    wgmma_fence()
-    for k in unroll(0, 64, 16):
-        wgmma(sums, ldmatrix(left, (row, k + column)), (), right, (0, k), accumulate=k > 0)
+    fragments = local_array((4, 4), u32)
+    for k in unroll(4):
+        fragments[k, :] = ldmatrix(left, (row, 16 * k + column))
+    wgmma_fence()  # behind everything that wrote to registers of the products
+    for k in unroll(4):
+        wgmma(sums, fragments[k, :], (), right, (0, 16 * k), accumulate=k > 0)
     wgmma_commit()
     wgmma_wait(0)
     for i in unroll(8):

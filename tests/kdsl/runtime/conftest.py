@@ -292,7 +292,7 @@ class FakeDriver:
         swizzle: Any, promotion: Any, fill: Any,
     ) -> Any:  # fmt: skip
         self.in_context()
-        assert (len(extents), len(strides), len(box), len(steps)) == (rank, rank - 1, rank, rank)
+        assert (len(extents), len(strides), len(box), len(steps)) == (rank, max(rank - 1, 1), rank, rank)
         assert all(isinstance(n, self._real.cuuint64_t) for n in (*extents, *strides))
         assert all(isinstance(n, self._real.cuuint32_t) for n in (*box, *steps))
         assert {int(n) for n in steps} == {1}

@@ -87,7 +87,7 @@ def test_a_part_of_an_array(gpu: CudaDevice, fake_driver: Any) -> None:
     tensor_map(part, (8, 32), swizzle=64, l2_promotion=128)
     assert encoded(fake_driver) == ("BFLOAT16", 2, array.address + (8 * 64 + 16) * 2, [32, 8], [256], [32, 8], 2, 2)
     tensor_map(array.reshape(-1)[64:], (128,), l2_promotion=0)
-    assert encoded(fake_driver) == ("BFLOAT16", 1, array.address + 128, [39 * 64], [], [128], 0, 0)
+    assert encoded(fake_driver) == ("BFLOAT16", 1, array.address + 128, [39 * 64], [16], [128], 0, 0)
 
 
 @pytest.mark.parametrize(("span", "code"), [(32, 1), (64, 2), (128, 3)])
