@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu import masked
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
+from kdsl.backend.cpu.masked import bytes_of
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.merge import joined
 from kdsl.backend.cpu.scratch import ALIGNMENT
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
 
 _LEAST_RUN = 4
 """Elements of the shortest run of neighbours that is worth an access of its own."""
-
-
-def bytes_of(kind: ir.Type) -> int:
-    """Bytes of a number in memory."""
-    return kind.width // 8 if isinstance(kind, ir.IntType) else 4 if isinstance(kind, ir.FloatType) else 8
 
 
 class MemoryAccess:
@@ -207,13 +204,10 @@ class MemoryAccess:
             address = b.gep(start, [self._at(index, first)], source_etype=kind)
             alignment = self._alignment(memory, kind, index, first, length)
             if mask is None:
-                loaded = b.load(address, align=alignment, typ=vector)
+                parts.append(b.load(address, align=alignment, typ=vector))
+                self.e.storage.mark(parts[-1], memory)
             else:
-                zero = ir.Constant(vector, None)
-                name = f"llvm.masked.load.{mangled(vector)}.p0"
-                loaded = call_intrinsic(b, name, vector, address, ir.Constant(I32, alignment), self._part(mask, first, length), zero)
-            self.e.storage.mark(loaded, memory)
-            parts.append(loaded)
+                parts.append(masked.load(e, vector, address, alignment, self._part(mask, first, length), memory))
         while len(parts) > 1:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         return parts[0]
@@ -350,11 +344,9 @@ class MemoryAccess:
             alignment = self._alignment(memory, kind, index, first, length)
             part = self._part(vector, first, length)
             if mask is None:
-                stored = b.store(part, address, align=alignment)
+                self.e.storage.mark(b.store(part, address, align=alignment), memory)
             else:
-                name = f"llvm.masked.store.{mangled(part.type)}.p0"
-                stored = call_intrinsic(b, name, ir.VoidType(), part, address, ir.Constant(I32, alignment), self._part(mask, first, length))
-            self.e.storage.mark(stored, memory)
+                masked.store(e, part, address, alignment, self._part(mask, first, length), memory)
 
     def _scatter(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, vector: Any, mask: Mask) -> None:
         e = self.e

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from llvmlite import ir
 
+from kdsl.backend.cpu import masked
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.memory import MemoryAccess
@@ -138,13 +139,10 @@ class VectorAccess(MemoryAccess):
             for offset in range(0, length * words.count, chunk):
                 place = b.gep(address, [e.i64(offset)], source_etype=words.kind) if offset else address
                 if mask is None:
-                    loaded = b.load(place, align=words.size, typ=kind)
+                    parts.append(b.load(place, align=words.size, typ=kind))
+                    e.storage.mark(parts[-1], memory)
                 else:
-                    active = self._spread(mask, words, first, offset, chunk)
-                    name = f"llvm.masked.load.{mangled(kind)}.p0"
-                    loaded = call_intrinsic(b, name, kind, place, ir.Constant(I32, words.size), active, ir.Constant(kind, None))
-                e.storage.mark(loaded, memory)
-                parts.append(loaded)
+                    parts.append(masked.load(e, kind, place, words.size, self._spread(mask, words, first, offset, chunk), memory))
         while len(parts) > words.count:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         return parts
@@ -243,12 +241,9 @@ class VectorAccess(MemoryAccess):
                 number_of_chunk, begin = divmod(first * words.count + offset, e.width)
                 part = self._part(chunks[number_of_chunk], begin, size)
                 if mask is None:
-                    stored = b.store(part, place, align=words.size)
+                    e.storage.mark(b.store(part, place, align=words.size), memory)
                 else:
-                    active = self._spread(mask, words, first, offset, size)
-                    name = f"llvm.masked.store.{mangled(part.type)}.p0"
-                    stored = call_intrinsic(b, name, ir.VoidType(), part, place, ir.Constant(I32, words.size), active)
-                e.storage.mark(stored, memory)
+                    masked.store(e, part, place, words.size, self._spread(mask, words, first, offset, size), memory)
 
     def _scatter_words(self, memory: nodes.Memory, words: _Words, start: Any, index: Lanes, columns: list[Any], mask: Mask) -> None:
         e = self.e

@@ -1,0 +1,64 @@
+"""Masked loads and stores of neighbouring elements, a register at a time.
+
+LLVM would divide wider ones itself, and its code generator for x86 (LLVM 22) gets that wrong: where the mask of a part is known to be empty, and something
+else in the block uses the address at which it divides, the part is loaded without a mask. `partial[lane] if lane < 3 else 0` then had what lies behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from kdsl.backend.cpu.lanes import I32
+from kdsl.backend.llvm.module import call_intrinsic, mangled
+from kdsl.ir import nodes
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.emission import Emission
+
+
+def bytes_of(kind: ir.Type) -> int:
+    """Bytes of a number in memory."""
+    return kind.width // 8 if isinstance(kind, ir.IntType) else 4 if isinstance(kind, ir.FloatType) else 8
+
+
+def load(e: Emission, vector: ir.VectorType, address: Any, alignment: int, mask: Any, memory: nodes.Memory) -> Any:
+    """The elements from `address` on whose lanes are active, 0 for the others."""
+    parts = []
+    for kind, _, place, aligned, active in _registers(e, vector, address, alignment, mask):
+        name = f"llvm.masked.load.{mangled(kind)}.p0"
+        loaded = call_intrinsic(e.builder, name, kind, place, ir.Constant(I32, aligned), active, ir.Constant(kind, None))
+        e.storage.mark(loaded, memory)
+        parts.append(loaded)
+    while len(parts) > 1:
+        parts = [_lanes(e, parts[i], parts[i + 1], 0, 2 * parts[i].type.count) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def store(e: Emission, value: Any, address: Any, alignment: int, mask: Any, memory: nodes.Memory) -> None:
+    """Store the elements whose lanes are active."""
+    for kind, first, place, aligned, active in _registers(e, value.type, address, alignment, mask):
+        part = value if kind.count == value.type.count else _lanes(e, value, value, first, kind.count)
+        name = f"llvm.masked.store.{mangled(kind)}.p0"
+        stored = call_intrinsic(e.builder, name, ir.VoidType(), part, place, ir.Constant(I32, aligned), active)
+        e.storage.mark(stored, memory)
+
+
+def _registers(
+    e: Emission, vector: ir.VectorType, address: Any, alignment: int, mask: Any
+) -> Iterator[tuple[ir.VectorType, int, Any, int, Any]]:
+    """For each register: its type, its first lane, its address and alignment, and its part of the mask."""
+    element = vector.element
+    count = min(vector.count, e.host.vector_bits // 8 // bytes_of(element))
+    kind = ir.VectorType(element, count)
+    for first in range(0, vector.count, count):
+        place = e.builder.gep(address, [e.i64(first)], source_etype=element) if first else address
+        aligned = min(alignment, count * bytes_of(element)) if first else alignment
+        yield kind, first, place, aligned, mask if count == vector.count else _lanes(e, mask, mask, first, count)
+
+
+def _lanes(e: Emission, low: Any, high: Any, first: int, count: int) -> Any:
+    """Some lanes of two vectors one behind the other."""
+    return e.builder.shuffle_vector(low, high, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))
