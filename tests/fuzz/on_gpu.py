@@ -66,7 +66,7 @@ def _launch(device: CudaDevice, module: Any, case: Case, expected: Expected, ima
     slots = case.built.layout
     buffer = pack(slots, expected.arguments, case.program.grid, {name: start + at for name, at in image.offsets.items()})
     first = ctypes.addressof(buffer)
-    places = (ctypes.c_void_p * len(slots.slots))(*(first + slot.offset for slot in slots.slots))
+    places = (ctypes.c_void_p * len(slots.arguments))(*(first + argument.offset for argument in slots.arguments))
     function = cuda.call("cuModuleGetFunction", module, entry_name(case.built.kernel).encode())
     x, y, z = case.program.grid
     stream = device.default_stream.handle
