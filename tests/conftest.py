@@ -1,0 +1,35 @@
+"""How many cases of a parametrised test run by default.
+
+All of them take a quarter of an hour on two cores. So a run without a GPU takes at most `MOST` cases of each test, spread evenly over its list, the first and
+the last among them; `KDSL_ALL_TESTS=1` takes all, as a machine with a GPU does, and as a run does that names a file or a folder of tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+import pytest
+
+from kdsl.runtime.device import gpu_count
+
+MOST = 10
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases between."""
+    if os.environ.get("KDSL_ALL_TESTS", "0") not in ("", "0") or config.args != config.getini("testpaths") or gpu_count():
+        return
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    chosen: set[pytest.Item] = set()
+    for alike in cases.values():
+        if len(alike) <= MOST:
+            chosen.update(alike)
+        else:
+            chosen.update(alike[number * (len(alike) - 1) // (MOST - 1)] for number in range(MOST))
+    left_out = [item for item in items if item not in chosen]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in chosen]
