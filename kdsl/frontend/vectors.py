@@ -178,7 +178,9 @@ def as_vectors(ctx: Context, arguments: Sequence[Value], places: Sequence[ast.AS
     if target.vector is not None:
         raise ctx.error(f"`{held.name}` is {describe(target)} already", places[0], f"its elements are {target.vector}")
     if isinstance(target, ArrayRef) and target.member:
-        raise ctx.error(f"`{held.name}` is an array in a struct, which begins where its elements may", places[0], "copy it to a local array")
+        raise ctx.error(
+            f"`{held.name}` is an array in a struct, which begins where its elements may", places[0], "copy it to a local array"
+        )
     of = _wanted(ctx, held, wanted, places[1], node)
     if isinstance(target, ViewRef):
         target.view.alignment = max(target.view.alignment, of.itemsize)
