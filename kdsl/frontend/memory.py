@@ -118,7 +118,7 @@ def refuse_writing(ctx: Context, base: ViewRef | ArrayRef | RemoteRef, node: ast
             what = "an array in a struct" if base.member else "a constant array"
             raise ctx.error(f"`{base.array.name}` is {what}, which is only read", node, "copy it to a shared or local array to change it")
         if base.read_only:
-            raise _read_only(ctx, base.array.name, f"SliceMut[{base.array.type}]", node)
+            raise _read_only(ctx, base.array.name, f"SliceMut[{vectors.element_type(base)}]", node)
         return
     view = base.view
     if base.read_only and view.kind != "Slice":

@@ -177,6 +177,10 @@ def as_vectors(ctx: Context, arguments: Sequence[Value], places: Sequence[ast.AS
     held: nodes.Memory = target.view if isinstance(target, ViewRef) else target.array
     if target.vector is not None:
         raise ctx.error(f"`{held.name}` is {describe(target)} already", places[0], f"its elements are {target.vector}")
+    if isinstance(target, ArrayRef) and target.member:
+        raise ctx.error(
+            f"`{held.name}` is an array in a struct, which begins where its elements may", places[0], "copy it to a local array"
+        )
     of = _wanted(ctx, held, wanted, places[1], node)
     if isinstance(target, ViewRef):
         target.view.alignment = max(target.view.alignment, of.itemsize)
@@ -206,7 +210,7 @@ def _refuse_rows(ctx: Context, view: nodes.SharedView, of: VectorType, node: ast
 
 def _wanted(ctx: Context, held: nodes.Memory, wanted: Value, place: ast.AST, node: ast.Call) -> VectorType:
     """The vector type that is asked for: by its name, or by how many numbers it has."""
-    fitting = [of for of in VECTORS.values() if of.element is held.type]
+    fitting = [of for of in VECTORS.values() if of.element is held.type]  # none of structs
     hint = f"such as as_vectors({held.name}, {fitting[-1]})" if fitting else "give the array another element type"
     if isinstance(wanted, VectorType):
         if wanted.element is not held.type:
@@ -215,7 +219,7 @@ def _wanted(ctx: Context, held: nodes.Memory, wanted: Value, place: ast.AST, nod
             )
         return wanted
     lanes = known_number(wanted)
-    of = vector_type(held.type, lanes) if isinstance(lanes, int) and not isinstance(lanes, bool) else None
+    of = next((each for each in fitting if each.lanes == lanes), None)
     if of is None:
         given = describe(wanted) if lanes is None else str(lanes)
         kinds = ", ".join(str(each) for each in fitting) or "none"

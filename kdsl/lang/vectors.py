@@ -73,11 +73,6 @@ def vector_type(element: DType, lanes: int) -> VectorType | None:
     return VECTORS.get(f"{element.name}x{lanes}")
 
 
-def widest(element: DType) -> VectorType | None:
-    """The vector type of 16 bytes, None for a bool."""
-    return vector_type(element, LARGEST_VECTOR // element.itemsize)
-
-
 if TYPE_CHECKING:
     T = TypeVar("T", int, float)
 

@@ -12,11 +12,13 @@ from refusal import refused
 import kdsl
 from kdsl import (
     D2,
+    FixedArray,
     Slice,
     SliceMut,
     as_vectors,
     block_idx,
     cluster_rank,
+    constant_array,
     copy_async,
     elements,
     f32,
@@ -28,6 +30,7 @@ from kdsl import (
     local_array,
     remote,
     shared_array,
+    struct,
     sync_cluster,
     sync_threads,
     thread_idx,
@@ -275,6 +278,76 @@ def test_swizzled_arrays_in_ptx() -> None:
         CHECK: st.global.v4.b32
         """,
     )
+
+
+# ------------------------------------------------------------------------------------------------------------- constant arrays, structs
+
+
+TABLE = constant_array(np.arange(40).reshape(5, 8) ** 2, f32)
+
+
+@struct
+class Filter:
+    """A filter."""
+
+    taps: FixedArray[f32, 8]
+    """Its coefficients."""
+
+
+@struct
+class Point:
+    """A place."""
+
+    x: f32
+    """Along."""
+    y: f32
+    """Across."""
+
+
+@kernel(grid=elements("y"))
+def looked_up(which: Slice[i32], y: SliceMut[f32x4]) -> None:
+    i = thread_index()
+    if i in y and i in which:
+        rows = as_vectors(TABLE, f32x4)
+        y[i] = rows[which[i], i % 2] + rows[4, 1] + as_vectors(TABLE, 2)[1, 0].y
+
+
+@DEVICES
+def test_constant_arrays(device: Any) -> None:
+    which = RANDOM.integers(0, 5, 70).astype(np.int32)
+    y = device.full(280, np.nan, f32)
+    looked_up(device.array(which), y)
+    table = np.arange(40, dtype=np.float32).reshape(5, 2, 4) ** 2
+    assert np.array_equal(y.numpy().reshape(70, 4), table[which, np.arange(70) % 2] + table[4, 1] + table[1, 0, 1])
+    looked_up(device.array(np.array([5], np.int32)), y)
+    with pytest.raises(kdsl.BoundsError, match="array TABLE: index 5 of dimension 0 is out of bounds for 5 elements"):
+        device.synchronize()
+
+
+def test_constant_arrays_in_ptx() -> None:
+    ptx = looked_up.ptx("sm_80")
+    assemble(ptx, "sm_80")
+    assert "ld.const.v4.b32" in ptx
+
+
+def test_arrays_in_structs_and_of_structs() -> None:
+    @kernel(grid=1, block=32)
+    def member(p: Filter, y: SliceMut[f32x4]) -> None:
+        y[0] = as_vectors(p.taps, f32x4)[0]
+
+    refused(member, "`p.taps` is an array in a struct", at="p.taps", hint="copy it")
+
+    @kernel(grid=1, block=32)
+    def of_structs(p: Slice[Point], y: SliceMut[f32x4]) -> None:
+        y[0] = as_vectors(p, f32x4)[0]
+
+    refused(of_structs, "`p` has elements of Point", at="as_vectors(p, f32x4)", hint="another element type")
+
+    @kernel(grid=1, block=32)
+    def by_number(p: Slice[Point], y: SliceMut[f32x4]) -> None:
+        y[0] = as_vectors(p, 4)[0]
+
+    refused(by_number, "the vectors of Point are none; this is 4", at="4", hint="another element type")
 
 
 # ------------------------------------------------------------------------------------------------------- slices, instructions, printing
