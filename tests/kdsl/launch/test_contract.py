@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kdsl.errors import ContractError, LaunchError
@@ -61,6 +61,7 @@ def test_integers_do_not_wrap() -> None:
     assert value("n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n * n") == 7**24
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a loaded machine is no mistake
 @given(st.recursive(st.sampled_from(["n", "p.rows", "len(x)", "5", "0"]), lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner)))
 def test_values_are_those_of_python(tree: Any) -> None:
     def text(part: Any) -> str:
