@@ -129,7 +129,7 @@ def _rows(
 
 
 def _mma(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
-    a_type, b_type = _types(ctx, row, given["type"], places["type"])
+    a_type, b_type = operand_types(ctx, row, given["type"], places["type"])
     a, b, c = (_items(ctx, given[name], f"`{name}` of {row.name}()", places[name]) for name in ("a", "b", "c"))
     form = _form(ctx, row, given["shape"], a_type, b_type, c, places)
     saturate = _flag(ctx, row, "saturate", given["saturate"], places["saturate"])
@@ -167,8 +167,8 @@ def _items(ctx: Context, value: Value, what: str, place: ast.AST) -> tuple[Value
     return value.items
 
 
-def _types(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> tuple[str, str]:
-    """The PTX types of A and B."""
+def operand_types(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> tuple[str, str]:
+    """The PTX types of A and B, from the argument `type`."""
     names = []
     for item in value.items if isinstance(value, Group) and len(value.items) == 2 else (value, value):
         of = as_type(item)
