@@ -150,7 +150,7 @@ class VectorAccess(MemoryAccess):
     def _repeated(
         self, memory: nodes.Memory, words: _Words, start: Any, index: Linear, mask: Mask, first: int, length: int, chunk: int
     ) -> list[Any]:
-        """The words of lanes that all name one vector; any words if none of them is active."""
+        """The words of lanes that all name one vector, zeros if none of them is active."""
         b = self.e.builder
         address = b.gep(start, [self._at(index, first)], source_etype=words.whole)
         if mask is not None:
