@@ -429,7 +429,7 @@ def _fold(symbol: str, a: Any, b: Any) -> Literal:
         a, b = float(a), float(b)
     try:
         return Literal(_FOLD[symbol](a, b))
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:  # a literal shift by a negative amount is an error of the language, too
         raise IllTyped(str(error)) from None
 
 
