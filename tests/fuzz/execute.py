@@ -109,8 +109,8 @@ class OnCpu:
         image.write(memory)
         start = int(memory.ctypes.data)
         buffer = pack(self.built.layout, arguments, grid, {name: start + at for name, at in image.offsets.items()})
-        scratch = np.full(code.scratch_bytes + 128, _FILL, np.uint8)
-        entry(ctypes.addressof(buffer), 0, grid[0] * grid[1] * grid[2], scratch.ctypes.data + -scratch.ctypes.data % 64)
+        scratch = np.full(code.scratch_bytes + 1024, _FILL, np.uint8)
+        entry(ctypes.addressof(buffer), 0, grid[0] * grid[1] * grid[2], scratch.ctypes.data + -scratch.ctypes.data % 1024)
         return image.outcome(memory)
 
 
