@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from kdsl import Array, Kernel
-from staleynet.kernels.matmul import CPU, THREADS, Product, matmul_naive, matmul_register_blocked, matmul_tiled, register_blocked
+from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
+from staleynet.kernels.matmul_cached import SIZES, cache_blocked
 from staleynet.ops.checks import check_size
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -16,9 +17,7 @@ Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
-_BLOCKED_ON_CPU = tuple(
-    (schedule.per_thread * THREADS, cost, register_blocked(schedule)) for schedule, cost in zip(CPU, (1.3, 1.5, 2.0), strict=True)
-)
+_BLOCKED_ON_CPU = tuple((size, cost, cache_blocked(size)) for size, cost in zip(SIZES, (1.1, 1.2, 1.6), strict=True))
 """The register-blocked version for a CPU with tiles of several sizes, which change no bit: rows of a tile of C, what an element of it costs with the copying of
 tiles (as measured, without it 1), and the kernel.
 """
