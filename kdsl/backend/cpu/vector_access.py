@@ -117,7 +117,9 @@ class VectorAccess(MemoryAccess):
 
     def _place(self, index: Lanes, lane: int) -> Any:
         """The scalar index of one lane."""
-        return self.place(index, lane) if isinstance(index, Linear) else self.e.builder.extract_element(self.e.lanes.vector(index), I32(lane))
+        return (
+            self.place(index, lane) if isinstance(index, Linear) else self.e.builder.extract_element(self.e.lanes.vector(index), I32(lane))
+        )
 
     def _load_whole(self, memory: nodes.Memory, words: _Words, address: Any) -> Any:
         loaded = self.e.builder.load(address, align=words.size, typ=words.whole)

@@ -104,7 +104,11 @@ def _prefetch(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     kind = memory_type(source.memory.type)
     if e.is_fallback or isinstance(index, Vector):
         return ()
-    places = [index.scalar] if isinstance(index, Uniform) else [e.memory.place(index, lane) for lane in _first_lanes(index, _LINE // source.memory.type.itemsize)]
+    places = (
+        [index.scalar]
+        if isinstance(index, Uniform)
+        else [e.memory.place(index, lane) for lane in _first_lanes(index, _LINE // source.memory.type.itemsize)]
+    )
     for place in places:
         address = e.builder.gep(e.storage.start(source.memory), [place], source_etype=kind)
         call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1))
