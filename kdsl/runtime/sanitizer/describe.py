@@ -73,14 +73,14 @@ def _finding(launched: Launched, entry: list[int]) -> Finding:
     kind = layout.KINDS[key >> layout.KIND_SHIFT]
     place = launched.places[layout.word_site(key)]
     thread = None if entry[layout.AT_THREAD] == _EVERYONE else launched.thread(entry[layout.AT_THREAD])
-    spot = spot_of(_WHAT[place.what] or place.text, place.location, launched.block(entry[layout.AT_BLOCK]), thread)
+    spot = spot_of(_WHAT[place.what], place.location, launched.block(entry[layout.AT_BLOCK]), thread)
     array = None if place.array is None else launched.memories[place.array]
     index, name = (), None
     if array is not None:
         index, name = _index(array, place, entry), array.name
     other = _other(launched, entry) if entry[layout.OTHER] else None
     message, hint = _SAYS[kind](launched, place, entry, array, _element(array, place, index), other)
-    return Finding(kind, launched.kernel.name, message, hint, spot, other, name, index, entry[layout.COUNT])
+    return Finding(kind, launched.kernel.name, message, hint, spot, other, name, index, place.checked and kind in ("outside", "assertion"), entry[layout.COUNT])
 
 
 def _signed(word: int) -> int:
@@ -214,6 +214,6 @@ _SAYS: Final[dict[str, Any]] = {
     "not a number": _value("`{text}` of finite numbers gives a NaN or an infinity", "guard the operation"),
     "inactive lane": _value("{text}() reads lane {value}, which takes no part, and gets its own value", "let all lanes come, or choose another source"),
     "missing lane": _value("the mask of {text}() names lanes that do not come: {lanes}", "a GPU may wait for them for ever: leave them out of the mask"),
-    "assertion": _value("assertion failed{text}", "see the message of the program"),
+    "assertion": _value("an assertion does not hold: {text}", "it is the kernel's own"),
 }  # fmt: skip
 

@@ -55,6 +55,8 @@ class Finding:
     """Name of the array."""
     index: tuple[int, ...] = ()
     """Of the first element for which it was found."""
+    reported: bool = False
+    """Whether the kernel has checked it by itself, so that the program gets a BoundsError."""
     count: int = field(default=1, compare=False)
     """How often it was found."""
 

@@ -1,7 +1,8 @@
 """The sanitizer of a process: whether it is on, what it has found, and the memory that instrumented code works with.
 
-`start()` turns it on for all kernels that are launched for the first time from then on; the environment variable KDSL_SANITIZE=1 does so from the start of the
-program (2 also looks for NaNs and infinities). What is not here: launches (`launch.py`) and the words of a report (`report.py`).
+`start()` turns it on for all kernels that are launched for the first time from then on. The environment variable KDSL_SANITIZE=1 does so from the start of the
+program, with the CPU as the default device, and reports at its end (KDSL_SANITIZE=nan also looks for NaNs and infinities). What is not here: launches
+(`launch.py`) and the words of a report (`report.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import Final
 import numpy as np
 
 from kdsl.backend.cpu.sanitizer import Options, layout
+from kdsl.runtime import exit
+from kdsl.runtime.sanitizer import report
 from kdsl.runtime.sanitizer.findings import Finding
+from kdsl.runtime.sanitizer.report import Report
 
 _MOST_ARRAYS: Final = 1024
 
@@ -50,13 +54,13 @@ class Session:
         """Note what could not be looked at."""
         self.unchecked[what] = None
 
-    def take(self) -> tuple[list[Finding], list[str]]:
+    def take(self) -> Report:
         """What was found and what was not looked at since the last time."""
         with self.lock:
-            found, skipped = list(self.findings.values()), list(self.unchecked)
+            made = Report(list(self.findings.values()), list(self.unchecked), self.launches, sorted(self.kernels))
             self.findings.clear()
             self.unchecked.clear()
-        return found, skipped
+        return made
 
     def forget(self) -> None:
         """In a forked child: what its parent found is the parent's to report."""
@@ -80,3 +84,27 @@ def start(*, numbers: bool = False) -> Session:
         _session = Session(Options(numbers))
         os.register_at_fork(after_in_child=_session.forget)
     return _session
+
+
+def stop() -> None:
+    """Turn it off: kernels that are first launched from now on are not instrumented. Those that were stay so."""
+    global _session
+    _session = None
+
+
+def resume(before: Session) -> None:
+    """Go on with a sanitizer that was stopped."""
+    global _session
+    _session = before
+
+
+def _from_environment() -> None:
+    wanted = os.environ.get("KDSL_SANITIZE", "0")
+    if wanted in ("", "0"):
+        return
+    os.environ.setdefault("KDSL_DEVICE", "cpu")
+    started = start(numbers=wanted == "nan")
+    exit.at_exit(lambda: report.at_end(started))
+
+
+_from_environment()

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.cpu.sanitizer import layout
-from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
+from kdsl.backend.cpu.sanitizer.code import BIT, POINTER, WORD, Code, word
 from kdsl.backend.cpu.sanitizer.report import kind_and_site, reporter
 
 Touch: TypeAlias = Literal["bounds", "read", "write", "atomic", "replace", "look", "copy"]
@@ -293,7 +293,7 @@ class _Granule:
         elsewhere = self._is_of_other_blocks(other)
         if self.form.alone:
             return elsewhere
-        differs: Any = ir.Constant(ir.IntType(1), 1)
+        differs: Any = ir.Constant(BIT, 1)
         if not self.form.everyone:
             differs = code.any(code.has(b.xor(other, a.me), layout.THREAD_MASK), code.has(other, layout.SEVERAL))
         return code.any(elsewhere, code.all(code.least(other, a.interval), differs))
@@ -301,6 +301,8 @@ class _Granule:
     def _is_of_other_blocks(self, other: Any) -> Any:
         """Whether a word stands for another block of the launch that is not ordered before the present one."""
         code, a = self.code, self.a
+        if self.form.space == "shared":  # another block has another array at the same place
+            return ir.Constant(BIT, 0)
         further = code.all(code.has(other, layout.BLOCKS), code.less(a.floor, a.block))
         return code.all(code.least(other, a.floor), code.any(code.less(other, a.block), further))
 

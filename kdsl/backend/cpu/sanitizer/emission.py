@@ -23,7 +23,7 @@ from kdsl.backend.cpu.sanitizer import copies, layout, values
 from kdsl.backend.cpu.sanitizer.accesses import Touch
 from kdsl.backend.cpu.sanitizer.arrays import Arrays
 from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
-from kdsl.backend.cpu.sanitizer.sites import Sites
+from kdsl.backend.cpu.sanitizer.sites import FOUND_ONLY, Sites
 from kdsl.ir import nodes
 from kdsl.ir.abi import PRINT_BYTES, PRINT_DATA
 from kdsl.ir.abi import layout as arguments_of
@@ -114,7 +114,7 @@ class SanitizedEmission(Emission):
                     super().operation(op)
             case nodes.Assertion():
                 values.assertion(self, op)
-                if self.kernel.sites[op.site].kind not in values.FOUND_ONLY:
+                if self.kernel.sites[op.site].kind not in FOUND_ONLY:
                     super().operation(op)
             case nodes.Fence():
                 super().operation(op)

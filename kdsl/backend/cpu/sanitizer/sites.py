@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from kdsl.backend.cpu.sanitizer.layout import MOST_SITES
 from kdsl.ir import nodes
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import DType
+
+FOUND_ONLY: Final = ("divide", "shift", "mask", "agree")
+"""Kinds of checks that only instrumented and checked builds make: they are findings here, and no failures of the program."""
 
 What: TypeAlias = Literal["read", "write", "atomic", "copy to", "value"]
 
@@ -28,6 +31,8 @@ class Place:
     """Of a value, what was meant."""
     field: str = ""
     """Of an element that is a struct, the path to the number."""
+    checked: bool = False
+    """Whether the kernel checks it by itself, so that the program gets a BoundsError."""
 
 
 def memories(kernel: nodes.Kernel) -> list[nodes.Memory]:
@@ -72,7 +77,8 @@ class Sites:
                 what = "atomic"
         lanes = op.lanes if isinstance(op, nodes.LoadVector | nodes.StoreVector) else 1
         field = op.field.path if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.field is not None else ""
-        return self._number(Place(what, self.arrays[op.memory], op.location, lanes, field=field))
+        checked = isinstance(op, nodes.Check) or op.checked
+        return self._number(Place(what, self.arrays[op.memory], op.location, lanes, field=field, checked=checked))
 
     def element(self, op: nodes.Instruction, position: int) -> int:
         """The number of an element that an instruction touches."""
@@ -92,7 +98,8 @@ class Sites:
                 text = op.name
             case _:
                 text = str(getattr(op, "op", "fma"))
-        return self._number(Place("value", None, op.location, text=text))
+        checked = isinstance(op, nodes.Assertion) and self._kernel.sites[op.site].kind not in FOUND_ONLY
+        return self._number(Place("value", None, op.location, text=text, checked=checked))
 
     def _add(self, op: nodes.Op) -> None:
         """Number an operation, in the order in which the kernel is walked: the same whenever it is compiled."""

@@ -19,8 +19,6 @@ from kdsl.lang.types import DType
 if TYPE_CHECKING:
     from kdsl.backend.cpu.sanitizer.emission import SanitizedEmission
 
-FOUND_ONLY: Final = ("divide", "shift", "mask")
-"""Kinds of assertions that only instrumented and checked builds make: they are findings here, and no failures of the program."""
 _KINDS: Final = {"divide": "divide", "shift": "shift", "mask": "mask", "assert": "assertion"}
 _LANES: Final = nodes.WARP_SIZE
 
