@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,18 +36,29 @@ IDLE_SECONDS = 0.02
 """The card rests so long before each run, so that none is slowed down by the heat of the one before."""
 
 
-def model_shapes() -> list[tuple[int, int, int, int]]:
-    """The products (m, n, k, batch) of training steps, forward and backward, and squares."""
-    found = [(size, size, size, 1) for size in (1024, 2048, 4096, 8192)]
+Shape: TypeAlias = tuple[int, int, int, int, bool, bool]
+"""Extents m, n, k, matrices, and whether A and B are given with k across their rows."""
+
+
+def model_shapes() -> list[Shape]:
+    """The products of training steps, forward and backward, and squares."""
+    found: list[Shape] = [(size, size, size, 1, False, across) for size in (1024, 2048, 4096, 8192) for across in (False, True)]
     for width in WIDTHS:
         for inner in (width, 3 * width, 4 * width):
-            found += [(TOKENS, inner, width, 1), (TOKENS, width, inner, 1), (width, inner, TOKENS, 1)]
-    return [*dict.fromkeys([*found, (512, 512, 16384, 1), (12800, 1026, 1024, 1), (512, 512, 64, 128), (512, 64, 512, 128)])]
+            found += [
+                (TOKENS, inner, width, 1, False, True),
+                (TOKENS, width, inner, 1, False, False),
+                (width, inner, TOKENS, 1, True, True),
+            ]
+    found += [(TOKENS, 2048, 512, 1, False, False), (TOKENS, 1024, 512, 1, False, False), (512, 512, 16384, 1, True, True)]
+    return [
+        *dict.fromkeys([*found, (12800, 1026, 1024, 1, False, True), (512, 512, 64, 128, False, False), (512, 64, 512, 128, False, True)])
+    ]
 
 
-def product(device: kdsl.Device, family: str, shape: tuple[int, int, int, int]) -> Callable[[], None]:
-    """A product of random numbers in the family's precision, B transposed."""
-    m, n, k, batch = shape
+def product(device: kdsl.Device, family: str, shape: Shape) -> Callable[[], None]:
+    """A product of random numbers in the family's precision."""
+    m, n, k, batch, a_across, b_across = shape
     random = np.random.default_rng(0)
     element = bf16 if PRECISIONS[family] == "bf16" else f32
 
@@ -55,7 +66,9 @@ def product(device: kdsl.Device, family: str, shape: tuple[int, int, int, int]) 
         numbers = random.standard_normal(batch * rows * columns, dtype=np.float32).astype(element.numpy)
         return row_major(device.array(numbers), columns, sequence=rows * columns)
 
-    a, b, c = operand(m, k), transposed(operand(n, k)), operand(m, n)
+    a = transposed(operand(k, m)) if a_across else operand(m, k)
+    b = operand(k, n) if b_across else transposed(operand(n, k))
+    c = operand(m, n)
     return lambda: matmul(c, a, b, m=m, n=n, k=k, sequences=batch, precision=PRECISIONS[family])
 
 
@@ -77,23 +90,23 @@ def seconds(device: kdsl.Device, launch: Callable[[], Any], about: float) -> flo
     return statistics.median(taken[1:])
 
 
-def tune(device: kdsl.Device, families: list[str], shapes: list[tuple[int, int, int, int]]) -> dict[str, dict[str, str]]:
+def tune(device: kdsl.Device, families: list[str], shapes: list[Shape]) -> dict[str, dict[str, str]]:
     """The fastest schedule of each family for each shape, under the shape that the kernel sees (a part along k counts as a matrix)."""
-    table: dict[str, dict[str, str]] = {family: {} for family in families}
+    table: dict[str, dict[str, str]] = {}
     for family in families:
-        for m, n, k, batch in shapes:
-            launch = product(device, family, (m, n, k, batch))
+        for shape in shapes:
+            m, n, k, batch, *across = shape
+            launch = product(device, family, shape)
             times = {}
             for name in schedules.SCHEDULES[family]:
                 with schedules.forced(family, name):
-                    times[name] = seconds(device, launch, 2e-12 * m * n * k * batch / 100 + 4e-6)
+                    times[name] = seconds(device, launch, 2e-14 * m * n * k * batch + 4e-6)
             best = min(times, key=lambda name: times[name])
             parts = parts_along_k(PRECISIONS[family], m, n, k, batch)
-            table[family][f"{m}x{n}x{k // parts}x{batch * parts}"] = best
-            print(
-                f"{family} {(m, n, k, batch)}: " + "  ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items()) + f" us; {best}",
-                flush=True,
-            )
+            layouts = (False, False) if family in ("3xtf32", "mma") else (across[0], across[1])
+            table.setdefault(schedules.key(family, layouts), {})[f"{m}x{n}x{k // parts}x{batch * parts}"] = best
+            shown = "  ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items())
+            print(f"{schedules.key(family, layouts)} {(m, n, k, batch)}: {shown} us; {best}", flush=True)
     return table
 
 
@@ -109,12 +122,13 @@ def main() -> None:
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
     families = options.family or ["wgmma", "3xtf32", "fp32"]
-    shapes = []
+    shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]
         if len(extents) not in (3, 4) or min(extents) < 1:
             sys.exit(f"--shape {text}: a shape is M,N,K or M,N,K,BATCH")
-        shapes.append((*extents, 1) if len(extents) == 3 else tuple(extents))
+        m, n, k, batch = (*extents, 1)[:4]
+        shapes += [(m, n, k, batch, a, b) for a in (False, True) for b in (False, True)]
     path = options.out or Path(schedules.__file__).with_name(f"schedules_{device.target}.json")
     table = {family: dict(known) for family, known in schedules.load(device.target).items()}
     for family, found in tune(device, families, shapes or model_shapes()).items():

@@ -11,11 +11,14 @@ from kdsl import (
     Slice,
     SliceMut,
     as_vectors,
+    bf16x4,
     bits_float,
+    f16x4,
     f32,
     f32x4,
     float_bits,
     function,
+    i64,
     kernel,
     launch_dependents,
     shared_array,
@@ -29,6 +32,8 @@ from kdsl import (
 )
 from staleynet.kernels.elementwise import gelu_gate
 
+FOURS = {"f32": f32x4, "f16": f16x4, "bf16": bf16x4}
+"""Vectors of four results."""
 TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
@@ -125,33 +130,62 @@ def low_part(x: f32) -> f32:
     return to_nearest_tf32(rest) if rest == rest else 0.0
 
 
-def combine(result: Any, *, bias: bool = False, gelu: bool = False) -> Kernel:
-    """The kernel C <- alpha (sum of parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements."""
+def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1) -> Kernel:
+    """The kernel C <- alpha (sum of parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
+
+    A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four.
+    """
+    fours = FOURS[result.name]
+
+    @function
+    def ended(sums: f32, column: i64, alpha: f32, offsets: Slice[f32]) -> f32:
+        """An element but for what is in C."""
+        value = alpha * sums
+        if bias:
+            value = value + offsets[column]
+        if gelu:
+            value = value * gelu_gate(value)
+        return value
 
     @kernel(
-        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(LINES, TILE)),
+        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(LINES, TILE * each)),
         block=(TILE, LINES),
         requires=("parts.shape[1] == c.shape[0] * c.shape[1]", "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]"),
+        programmatic=True,
     )
     def matmul_combine(c: SliceMut[result, D4], parts: Slice[f32, D4], offsets: Slice[f32], e: Ending) -> None:
-        """A thread per element; parts are added in ascending order. `offsets` are read only with a bias."""
+        """Parts are added in ascending order. `offsets` are read only with a bias."""
         tile = tile_index()
         p, q = tile.batch // c.shape[1], tile.batch % c.shape[1]
-        row, column = tile.row + thread_idx.y, tile.column + thread_idx.x
-        if p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < c.shape[3]:
-            total = f32(0)
-            for part in range(parts.shape[0]):
-                more = parts[part, tile.batch, row, column]
-                total = more if part == 0 else total + more
-            value = e.alpha * total
-            if bias:
-                value = value + offsets[column]
-            if gelu:
-                value = value * gelu_gate(value)
-            if e.accumulate != 0:
-                before = f32(c[p, q, row, column])
-                c[p, q, row, column] = result(before + value)
+        row = tile.row + thread_idx.y
+        to = as_vectors(c, 4) if each == 4 else c
+        of = as_vectors(parts, 4) if each == 4 else parts
+        column = tile.column // each + thread_idx.x
+        wait_for_dependencies()
+        launch_dependents()
+        if p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < to.shape[3] and column < of.shape[3]:
+            if each == 4:
+                sums = f32x4(0.0)
+                for part in range(parts.shape[0]):
+                    more = of[part, tile.batch, row, column]
+                    sums = more if part == 0 else sums + more
+                x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
+                z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
+                if e.accumulate != 0:
+                    old = f32x4(to[p, q, row, column])
+                    to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
+                else:
+                    to[p, q, row, column] = fours(x, y, z, w)
             else:
-                c[p, q, row, column] = result(value)
+                total = f32(0)
+                for part in range(parts.shape[0]):
+                    one = of[part, tile.batch, row, column]
+                    total = one if part == 0 else total + one
+                value = ended(total, column, e.alpha, offsets)
+                if e.accumulate != 0:
+                    before = f32(c[p, q, row, column])
+                    c[p, q, row, column] = result(before + value)
+                else:
+                    c[p, q, row, column] = result(value)
 
     return matmul_combine

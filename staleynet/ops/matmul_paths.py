@@ -61,7 +61,7 @@ def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    name = _schedule("fp32", out, left.shape[2] if a_across else left.shape[3])
+    name = _schedule("fp32", out, left.shape[2] if a_across else left.shape[3], (a_across, b_across))
     # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
     _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0)(
         out.array,
@@ -76,8 +76,9 @@ def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
 def finish(c: Matrix, sums: Matrix, epilogue: Epilogue) -> None:
     """C <- the sum of the parts, and what else becomes of it."""
     offsets = epilogue.bias if epilogue.bias is not None else sums.base[:0]
+    fours = c.strides[3] == 1 and c.shape[3] % 4 == 0 and all(stride % 4 == 0 for stride in c.strides[:3]) and c.base.address % 16 == 0
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu)(
+    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours)(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -92,9 +93,11 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
         left, right = (_split(x, across, parts) for x, across in ((left, a_across), (right, b_across)))
-    name = _schedule("wgmma", out, left.shape[2] if a_across else left.shape[3])
-    schedule = SCHEDULES["wgmma"][name]
     bias, gelu = direct and epilogue.bias is not None, direct and epilogue.gelu
+    k = left.shape[2] if a_across else left.shape[3]
+    # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
+    name = "128x128 in turn" if gelu else _schedule("wgmma", out, k, (a_across, b_across))
+    schedule = SCHEDULES["wgmma"][name]
     arrays: list[Any] = [left.array, right.array]
     if precision == "tf32":  # the copy engine rounds
         depth = matmul_hopper.ROW_BYTES // 4
@@ -228,9 +231,9 @@ def _tiles(c: Matrix, rows: int, columns: int) -> int:
     return p * q * -(-m // rows) * -(-n // columns)
 
 
-def _schedule(family: str, c: Matrix, k: int) -> str:
+def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
     p, q, m, n = c.shape
-    return choose(family, c.base.device.target, _multiprocessors(c.base), m, n, k, p * q)
+    return choose(family, c.base.device.target, _multiprocessors(c.base), m, n, k, p * q, across)
 
 
 @functools.cache
@@ -255,5 +258,5 @@ def _mma_kernel(element: Any, result: Any, name: str, vectors: bool) -> Kernel:
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu)
+def _combine(result: Any, bias: bool, gelu: bool, fours: bool) -> Kernel:
+    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1)

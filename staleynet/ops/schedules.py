@@ -20,6 +20,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
     },
     "3xtf32": {
@@ -42,7 +43,15 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
 """By family of kernels and name. Those of "wgmma" are for bf16, f16 and tf32."""
 
 _SPEED: Final[dict[str, dict[str, float]]] = {
-    "wgmma": {"128x256": 1.0, "128x256 8": 0.99, "128x128 in turn": 0.96, "64x128 in turn": 0.85, "64x256 in turn": 0.93, "128x64": 0.8},
+    "wgmma": {
+        "128x256": 1.0,
+        "128x256 8": 0.99,
+        "128x128 in turn": 0.96,
+        "64x128 in turn": 0.85,
+        "64x256 in turn": 0.93,
+        "128x192": 0.98,
+        "128x64": 0.8,
+    },
     "3xtf32": {"128x128": 1.0, "128x64": 0.85},
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
@@ -74,20 +83,26 @@ def chosen_way() -> str:
     return _forced.get("way", "")
 
 
-def choose(family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int) -> str:
-    """The name of the schedule for a product."""
-    return _forced.get(family) or _chosen(family, target, multiprocessors, m, n, k, batch)
+def choose(
+    family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool] = (False, False)
+) -> str:
+    """The name of the schedule for a product; `across` says which operands are given with k across their rows."""
+    return _forced.get(family) or _chosen(family, target, multiprocessors, m, n, k, batch, across)
+
+
+def key(family: str, across: tuple[bool, bool]) -> str:
+    """The name of a family in the table, with the layouts of A and B."""
+    return family + " " + "".join("T" if side else "N" for side in across)
 
 
 @functools.cache
-def _chosen(family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int) -> str:
+def _chosen(family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool]) -> str:
     if target == "cpu":
         return "32x16"  # products of tensor cores have a meaning there, not speed; the least code
-    table = load(target).get(family, {})
     nearest, distance = "", math.inf
-    for key, name in table.items():
-        shape = tuple(map(int, key.split("x")))
-        apart = sum(abs(math.log2(one / other)) for one, other in zip(shape, (m, n, k, batch), strict=True))
+    for shape, name in load(target).get(key(family, across), {}).items():
+        extents = tuple(map(int, shape.split("x")))
+        apart = sum(abs(math.log2(one / other)) for one, other in zip(extents, (m, n, k, batch), strict=True))
         if apart < distance and name in SCHEDULES[family]:
             nearest, distance = name, apart
     if distance <= _ALIKE:
@@ -98,7 +113,7 @@ def _chosen(family: str, target: str, multiprocessors: int, m: int, n: int, k: i
         schedule = fitting[name]
         rows, columns = getattr(schedule, "rows", matmul_3xtf32.ROWS), schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        return -(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / _SPEED[family][name]
+        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / _SPEED[family][name])
 
     return min(fitting, key=cost)
 
