@@ -7,9 +7,9 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
+from tests.fuzz.records import RecordWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
-from tests.fuzz.vectors import VectorWriter
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
 _WARPS = (5, 13, 31, 32, 33, 40)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(VectorWriter):
+class Generator(RecordWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -44,6 +44,8 @@ class Generator(VectorWriter):
             self.emit('@struct\nclass Numbers:\n    """Numbers."""')
             for name, of in fields:
                 self.emit(f'    {name}: {of}\n    """A number."""')
+        if self.records:
+            self.record_class()
         slices = {
             f"x{n}": of for n, of in enumerate(self.favourites[: rng.randrange(1, 4)] + ([self.type()] if rng.random() < 0.3 else []))
         }
@@ -137,6 +139,8 @@ class Generator(VectorWriter):
             scope.fixed.update(f"p.{name}" for name, _ in fields)
         if self.wide:
             parameters += self.vector_parameters(scope)
+        if self.records:
+            parameters += self.record_parameters(scope)
         settings = [f"grid={grid}", f"block={block}"]
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]
@@ -196,6 +200,8 @@ class Generator(VectorWriter):
             self.new_variable(scope, self.type(), depth=1)
         if self.wide:
             self.vector_arrays(scope, threads)
+        if self.records:
+            self.record_arrays(scope, threads)
 
     def epilogue(self, scope: Scope) -> None:
         """Write what was computed, so that it is compared."""
@@ -216,3 +222,5 @@ class Generator(VectorWriter):
             self.emit(f"{self.own_row(scope, name, rank)} = {self.given(scope, of, 2)}")
         if self.wide:
             self.vector_results(scope)
+        if self.records:
+            self.emit(f"ry0[i] = {self.record(scope, 1)}")
