@@ -471,12 +471,14 @@ class Expressions:
     def exchange(self, name: str, arguments: list[Number], node: ast.Call) -> Typed:
         """A value from several lanes: the thread waits until all lanes of its warp that take part have come."""
         self.suspend()
+        mask = next((coerce(self.value(k.value), "u32") for k in node.keywords if k.arg == "mask"), "0xFFFFFFFF")
         if name in ("warp_any", "warp_all", "warp_ballot"):
-            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32))")
+            of = "u32" if name == "warp_ballot" else "bool"
+            return Typed(of, f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32, {mask}))")
         value = firm_number(arguments[0])
         amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
         width = next((ast.literal_eval(k.value) for k in node.keywords if k.arg == "width"), 32)
-        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}))")
+        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}, {mask}))")
 
 
 def firm_number(value: Number) -> Typed:

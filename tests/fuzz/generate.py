@@ -7,7 +7,7 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.records import RecordWriter
+from tests.fuzz.masks import MaskWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
 
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(RecordWriter):
+class Generator(MaskWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -97,7 +97,7 @@ class Generator(RecordWriter):
     def kernel(self, slices: dict[str, str], many: dict[str, tuple[str, int]], fields: list[tuple[str, str]]) -> None:
         """The kernel."""
         rng = self.rng
-        warps = rng.random() < 0.1
+        warps = rng.random() < 0.1 or self.masked
         self.exchanges = warps
         self.collectives = warps and rng.random() < 0.4
         block: int | tuple[int, int] = rng.choice(_SEVERAL_WARPS if self.collectives else _WARPS if warps else _BLOCKS)
