@@ -193,11 +193,14 @@ class Context:
     """One pass over a kernel."""
 
     def __init__(
-        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool
+        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool, asserts: bool
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions
         self.checked = checked
+        """Whether every access is checked."""
+        self.asserts = asserts
+        """Whether what is no access is: divisions, shifts, masks of lanes, that threads agree."""
         self.contract_fma = declaration.contract_fma
         self.block_dim = declaration.block_dim
         self.parameters: list[nodes.ScalarParameter | nodes.View | nodes.Array] = []
@@ -205,6 +208,7 @@ class Context:
         self.shared_views: list[nodes.SharedView] = []
         self.tables: dict[ConstantArray, ArrayRef] = {}
         self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
+        self.extent_multiples: dict[tuple[nodes.View, int], int] = {}
         self.variables: list[nodes.Variable] = []
         self.sites: dict[nodes.Site, int] = {}
         self.prologue = nodes.Block()

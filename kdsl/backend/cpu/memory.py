@@ -157,7 +157,7 @@ class MemoryAccess:
             length //= 2
         return None
 
-    def _at(self, index: Linear, lane: int) -> Any:
+    def place(self, index: Linear, lane: int) -> Any:
         """The scalar index of one lane."""
         b = self.e.builder
         total = index.base
@@ -196,13 +196,13 @@ class MemoryAccess:
         for first in range(0, e.width, length):
             if length > 1 and not self._is_run(index, first, length):
                 one = self._shared_element(
-                    memory, kind, start, self._at(index, first), None if mask is None else self._part(mask, first, length)
+                    memory, kind, start, self.place(index, first), None if mask is None else self._part(mask, first, length)
                 )
                 undefined = ir.Constant(vector, ir.Undefined)
                 lanes = ir.Constant(ir.VectorType(I32, length), [0] * length)
                 parts.append(b.shuffle_vector(b.insert_element(undefined, one, ir.Constant(I32, 0)), undefined, lanes))
                 continue
-            address = b.gep(start, [self._at(index, first)], source_etype=kind)
+            address = b.gep(start, [self.place(index, first)], source_etype=kind)
             alignment = self._alignment(memory, kind, index, first, length)
             if mask is None:
                 parts.append(b.load(address, align=alignment, typ=vector))
@@ -350,7 +350,7 @@ class MemoryAccess:
         e = self.e
         b = e.builder
         for first in range(0, e.width, length):
-            address = b.gep(start, [self._at(index, first)], source_etype=kind)
+            address = b.gep(start, [self.place(index, first)], source_etype=kind)
             alignment = self._alignment(memory, kind, index, first, length)
             part = self._part(vector, first, length)
             if mask is None:
@@ -389,7 +389,7 @@ class MemoryAccess:
             half = len(rows) // 2
             rows = [self._zipped(rows[i], rows[i + half]) for i in range(half)]
         for column in range(length):
-            address = e.builder.gep(start, [self._at(index, column)], source_etype=kind)
+            address = e.builder.gep(start, [self.place(index, column)], source_etype=kind)
             stored = e.builder.store(self._part(rows[0], column * high, high), address, align=memory.type.itemsize)
             e.storage.mark(stored, memory)
         return True
@@ -404,7 +404,7 @@ class MemoryAccess:
         """Store lane by lane to places of known distances, which takes half the time of a scatter on AMD's Zen 4 and no more elsewhere."""
         b = self.e.builder
         for lane in range(self.e.width):
-            address = b.gep(start, [self._at(index, lane)], source_etype=kind)
+            address = b.gep(start, [self.place(index, lane)], source_etype=kind)
             stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=bytes_of(kind))
             self.e.storage.mark(stored, memory)
 

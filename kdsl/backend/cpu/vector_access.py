@@ -122,7 +122,9 @@ class VectorAccess(MemoryAccess):
 
     def _place(self, index: Lanes, lane: int) -> Any:
         """The scalar index of one lane."""
-        return self._at(index, lane) if isinstance(index, Linear) else self.e.builder.extract_element(self.e.lanes.vector(index), I32(lane))
+        return (
+            self.place(index, lane) if isinstance(index, Linear) else self.e.builder.extract_element(self.e.lanes.vector(index), I32(lane))
+        )
 
     def _load_whole(self, memory: nodes.Memory, words: _Words, address: Any) -> Any:
         loaded = self.e.builder.load(address, align=words.size, typ=words.whole)
@@ -158,7 +160,7 @@ class VectorAccess(MemoryAccess):
     ) -> list[Any]:
         """The words of lanes that all name one vector, zeros if none of them is active."""
         b = self.e.builder
-        address = b.gep(start, [self._at(index, first)], source_etype=words.whole)
+        address = b.gep(start, [self.place(index, first)], source_etype=words.whole)
         if mask is not None:
             address = self._readable(address, self._part(mask, first, length))
         whole = self._load_whole(memory, words, address)
