@@ -52,6 +52,8 @@ class Generator(MaskWriter):
         many = {f"m{n}": (self.type(), rng.choice((2, 2, 2, 3, 4))) for n in range(rng.choice((0, 0, 0, 0, 0, 0, 1, 1, 2)))}
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
             self.helper(slices, many)
+        if self.wide and rng.random() < 0.4:
+            self.vector_helper()
         self.kernel(slices, many, fields)
         return "\n".join(self.lines) + "\n"
 
