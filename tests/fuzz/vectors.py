@@ -54,7 +54,7 @@ class VectorWriter(StatementWriter):
             of, lanes = self.vector_type()
             scope.wide[f"vx{number}"] = of, lanes
             parameters.append(f"vx{number}: Slice[{of}x{lanes}]")
-            of, lanes = self.vector_type()
+            of, lanes = self.vector_helpers[0][1] if self.vector_helpers else self.vector_type()
             kind = self.rng.choice(("SliceMut", "DisjointSlice"))
             scope.wide_own[f"vy{number}[i]"] = of, lanes
             parameters.append(f"vy{number}: {kind}[{of}x{lanes}]")
@@ -165,7 +165,7 @@ class VectorWriter(StatementWriter):
             return self.vector_atom(scope, of, lanes)
         kind = rng.randrange(11)
         helpers = [(name, number) for name, what, number in self.vector_helpers if what == (of, lanes)]
-        if kind == 0 and helpers:
+        if helpers and rng.random() < 0.3:
             name, number = rng.choice(helpers)
             return f"{name}({self.vector(scope, of, lanes, depth - 1)}, {self.expression(scope, number, 1)})"
         if kind < 4:
