@@ -120,7 +120,9 @@ class _Body:
 
     # -------------------------------------------------------------------------------------------------------------- indices
 
-    def _report(self, state: Any, kind: str, site: Any, other: Any, thread: Any, offset: Any, more: tuple[Any, Any], at: tuple[Any, Any]) -> None:
+    def _report(
+        self, state: Any, kind: str, site: Any, other: Any, thread: Any, offset: Any, more: tuple[Any, Any], at: tuple[Any, Any]
+    ) -> None:
         b, form = self.b, self.form
         what = b.or_(kind_and_site(kind, 0), site)
         thread = word((1 << 64) - 1) if form.everyone else thread
@@ -158,7 +160,17 @@ class _Body:
         return self.code.load(indices, self.b.add(lane, word(self.form.rank * self.form.width))) if self.form.counted else None
 
     def _inside(
-        self, state: Any, shadow: Any, site: Any, lane: Any, thread: Any, indices: Any, description: Any, offset: Any, allowed: Any, bit: Any
+        self,
+        state: Any,
+        shadow: Any,
+        site: Any,
+        lane: Any,
+        thread: Any,
+        indices: Any,
+        description: Any,
+        offset: Any,
+        allowed: Any,
+        bit: Any,
     ) -> None:
         b, code, form = self.b, self.code, self.form
         count = self._count(indices, lane)

@@ -206,4 +206,3 @@ def _touch(op: nodes.Access) -> Touch:
             return "write"
         case _:
             return "look" if op.op == "load" else "replace" if op.op in ("store", "exchange") else "atomic"
-

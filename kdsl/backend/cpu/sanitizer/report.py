@@ -41,7 +41,9 @@ def _define(function: Any) -> None:
     key = b.or_(what, b.lshr(site, word(layout.SITE_SHIFT)))
     table = code.load_pointer(state, layout.TABLE)
     first = b.lshr(b.mul(key, word(0x9E3779B97F4A7C15)), word(64 - (layout.ENTRIES - 1).bit_length()))
-    head, used, mine, free, following, lost = (function.append_basic_block(n) for n in ("head", "used", "mine", "free", "following", "lost"))
+    head, used, mine, free, following, lost = (
+        function.append_basic_block(n) for n in ("head", "used", "mine", "free", "following", "lost")
+    )
     entry_block = b.block
     b.branch(head)
     b.position_at_end(head)
