@@ -74,7 +74,9 @@ class Shadow:
         if self.granule:
             part = self.words[first // self.granule : (first + nbytes) // self.granule]
             part[:] = 0
-            part[:, layout.WRITTEN] = layout.BY_HOST if written is None else np.where(written.reshape(-1, self.granule).any(axis=1), layout.BY_HOST, 0)
+            part[:, layout.WRITTEN] = (
+                layout.BY_HOST if written is None else np.where(written.reshape(-1, self.granule).any(axis=1), layout.BY_HOST, 0)
+            )
             return
         if written is None and (nbytes == self.nbytes or self._written == b"\x01"):
             self._written = bytearray(b"\x01")
