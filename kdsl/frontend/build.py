@@ -39,8 +39,10 @@ def build(
     constants: Mapping[str, Any],
     *,
     checked: bool = False,
+    instrumented: bool = False,
 ) -> nodes.Kernel:
-    """The IR of a kernel for one choice of types and constants. `checked` builds check also accesses through `.unchecked`, and those that are proved.
+    """The IR of a kernel for one choice of types and constants. `checked` builds check also accesses through `.unchecked`, and those that are proved, and
+    assert what is no access (`kdsl.ir.checked`), `instrumented` ones only assert: the sanitizer looks at accesses by itself.
 
     Raises KernelError if the kernel breaks a rule of the language.
     """
@@ -50,7 +52,7 @@ def build(
         decisions.passes += 1
         if decisions.passes > _MOST_PASSES:
             raise AssertionError(f"the types of {source.name} do not settle")
-        ctx = Context(source, declaration, types, decisions, checked=checked)
+        ctx = Context(source, declaration, types, decisions, checked=checked, asserts=checked or instrumented)
         try:
             _run(ctx, types, constants)
         except RecursionError:
@@ -154,6 +156,6 @@ def _finish(ctx: Context) -> nodes.Kernel:
     convergence.check(kernel)
     clusters.check(kernel)
     grid.check(kernel)
-    if ctx.checked:
+    if ctx.asserts:
         checks.check(kernel)
     return kernel

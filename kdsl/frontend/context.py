@@ -79,11 +79,21 @@ class Context:
     """One pass over a kernel."""
 
     def __init__(
-        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool
+        self,
+        source: Source,
+        declaration: Declaration,
+        types: Mapping[TypeVar, DType],
+        decisions: Decisions,
+        *,
+        checked: bool,
+        asserts: bool,
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions
         self.checked = checked
+        """Whether every access is checked."""
+        self.asserts = asserts
+        """Whether what is no access is: divisions, shifts, masks of lanes, that threads agree."""
         self.contract_fma = declaration.contract_fma
         self.block_dim = declaration.block_dim
         self.parameters: list[nodes.ScalarParameter | nodes.View | nodes.Array] = []

@@ -54,7 +54,7 @@ def _mask(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> nodes.V
     # A lane outside its own mask would end the program on a GPU, so it takes part alone
     own = ctx.binary("shl", ctx.constant(U32, 1), ctx.cast(U32, ctx.special("lane_index")))
     named = ctx.compare("ne", ctx.binary("and", mask, own), ctx.constant(U32, 0))
-    if ctx.checked:
+    if ctx.asserts:
         ctx.emit(nodes.Assertion(location=ctx.location, condition=named, site=ctx.new_site("mask", row.name, None)))
     return ctx.select(named, mask, own)
 

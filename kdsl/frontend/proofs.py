@@ -86,7 +86,7 @@ def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))
         if fact.right is value and fact.left is not None:
             low = max(low, ranges.of(fact.left)[0] + (fact.kind == "lt"))
-    return low, high
+    return (low, high) if low <= high else ranges.of(value)  # guards that contradict each other: this never runs
 
 
 def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0, lanes: int = 1) -> bool:

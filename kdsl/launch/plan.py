@@ -24,6 +24,7 @@ from kdsl.launch.shared import SharedSizes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
+from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
@@ -173,7 +174,8 @@ class CpuPlan(Plan):
 
     def __init__(self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes) -> None:
         super().__init__(kernel, device, launchable, attributes)
-        self._function = CpuFunction(cast("Any", launchable.code))
+        code = cast("Any", launchable.code)
+        self._function = SanitizedFunction(code) if isinstance(code, InstrumentedCode) else CpuFunction(code)
 
     def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         """They lie behind what the code itself needs of the scratch memory."""

@@ -126,8 +126,8 @@ def _coordinates(ctx: Context, row: Intrinsic, given: Given, places: Places, of:
     for item, place in found:
         value = index(ctx, item, place, f"a coordinate of {row.name}()")
         low, high = bounds(ctx, value)
-        if high > I32.maximum:
-            value = ctx.binary("min", value, ctx.constant(I64, I32.maximum))
+        if high > I32.maximum:  # clamped to a multiple of all that rows begin at, so that what is proved of the coordinate stays proved
+            value = ctx.binary("min", value, ctx.constant(I64, I32.maximum - _LINE + 1))
         if low < I32.minimum:
             value = ctx.binary("max", value, ctx.constant(I64, I32.minimum))
         narrow.append(ctx.cast(I32, value))

@@ -1,4 +1,4 @@
-"""Asynchronous copies: what they copy, how many bytes, and where they may."""
+"""Asynchronous copies: what they copy, how many bytes, and where they may; the hint of what is read soon."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import coerce, scalar, type_of
+from kdsl.frontend.conversions import coerce, index, scalar, type_of
 from kdsl.frontend.guards import Guard, is_shared, memory_of
 from kdsl.frontend.instructions.emit import emit
+from kdsl.frontend.instructions.places import view
 from kdsl.frontend.values import ArrayRef, Nothing, Text, Value, ViewRef, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
@@ -129,9 +130,17 @@ def _wait_copies(ctx: Context, row: Intrinsic, given: Mapping[str, Value], place
     return Nothing()
 
 
+def _prefetch(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
+    source = view(ctx, row, given["source"], places["source"], writes=False).view
+    at = index(ctx, given["index"], places["index"], f"the index of {row.name}()")
+    emit(ctx, row, arguments=(at, ctx.length(source, 0)), elements=(nodes.Element(source, (at,)),))
+    return Nothing()
+
+
 HANDLERS: Final[dict[str, Any]] = {
     "copy_async": _copy_async,
     "commit_copies": _group,
     "wait_copies": _wait_copies,
     "wait_all_copies": _group,
+    "prefetch": _prefetch,
 }
