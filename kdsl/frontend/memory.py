@@ -9,7 +9,7 @@ from kdsl.frontend import tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import inside_extent, inside_view
-from kdsl.frontend.values import ArrayRef, Group, RemoteRef, Value, Vector, ViewRef, describe, known_number
+from kdsl.frontend.values import ArrayRef, Group, MapRef, RemoteRef, Value, Vector, ViewRef, describe, known_number
 from kdsl.frontend.witnesses import mutable, note_access
 from kdsl.ir import nodes
 from kdsl.lang.vectors import VectorType
@@ -42,7 +42,10 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
     if isinstance(base, RemoteRef):
         places, checked = remote_place(ctx, base, subscript, node)
         return _loaded(ctx, base.memory, base.own.vector, places, checked, base.rank)
-    raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays, tuples and vectors are indexed")
+    hint = (
+        "copy a box of it to a shared array with tma_load()" if isinstance(base, MapRef) else "only arrays, tuples and vectors are indexed"
+    )
+    raise ctx.error(f"{describe(base)} has no elements", node.value, hint)
 
 
 def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
