@@ -112,7 +112,7 @@ class SanitizedFunction(CpuFunction):
             session.launches += 1
             session.kernels.add(self._instrumented.kernel.name)
             if state[layout.FOUND] or state[layout.LOST]:
-                launched = Launched(self._instrumented.kernel, self._sites.places, self._memories, where, given.grid(), times)
+                launched = Launched(self._instrumented.kernel, self._sites.places, self._memories, where, given.grid(), times, self._sites.deciding())
                 for finding in findings(launched, session.table):
                     session.add(finding)
                 if state[layout.LOST]:

@@ -118,7 +118,8 @@ class SanitizedEmission(Emission):
                     super().operation(op)
             case nodes.Fence():
                 super().operation(op)
-                self._acquire()
+                if op.scope != "block":
+                    self._acquire()
             case nodes.Instruction():
                 with copies.looked_at(self, op):
                     super().operation(op)
@@ -133,7 +134,7 @@ class SanitizedEmission(Emission):
             case nodes.Atomic():
                 with self._looked_at(op):
                     found = super().define(op)
-                if op.order in ("acquire", "acq_rel", "seq_cst"):
+                if op.order in ("acquire", "acq_rel", "seq_cst") and op.scope != "block":
                     self._acquire()
                 return found
             case nodes.Check():
