@@ -193,7 +193,14 @@ class Context:
     """One pass over a kernel."""
 
     def __init__(
-        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool, asserts: bool
+        self,
+        source: Source,
+        declaration: Declaration,
+        types: Mapping[TypeVar, DType],
+        decisions: Decisions,
+        *,
+        checked: bool,
+        asserts: bool,
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions

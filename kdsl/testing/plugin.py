@@ -18,7 +18,11 @@ from kdsl.runtime import sanitizer
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options."""
     group = parser.getgroup("kdsl")
-    group.addoption("--kdsl-sanitize", action="store_true", help="Watch what kernels do on the CPU; races and other faults fail the test (docs/sanitizer.md).")
+    group.addoption(
+        "--kdsl-sanitize",
+        action="store_true",
+        help="Watch what kernels do on the CPU; races and other faults fail the test (docs/sanitizer.md).",
+    )
     group.addoption("--kdsl-sanitize-nan", action="store_true", help="The same, and report where a NaN or an infinity first arises.")
 
 

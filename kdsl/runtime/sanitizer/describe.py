@@ -65,7 +65,13 @@ def findings(launched: Launched, table: npt.NDArray[np.uint64]) -> list[Finding]
     """What the table of a launch says."""
     entries = [[int(word) for word in row] for row in table[table[:, layout.KEY] != 0]]
     made = [_finding(launched, entry) for entry in sorted(entries, key=lambda entry: entry[layout.KEY])]
-    racing = {(spot.place, finding.array) for finding in made if finding.kind == "race" for spot in (finding.spot, finding.other) if spot is not None}
+    racing = {
+        (spot.place, finding.array)
+        for finding in made
+        if finding.kind == "race"
+        for spot in (finding.spot, finding.other)
+        if spot is not None
+    }
     # what is read before the other thread writes it is that race, and nothing of its own
     return [finding for finding in made if finding.kind != "uninitialised" or (finding.spot.place, finding.array) not in racing]
 
@@ -77,12 +83,24 @@ def _finding(launched: Launched, entry: list[int]) -> Finding:
     thread = None if entry[layout.AT_THREAD] == _EVERYONE else launched.thread(entry[layout.AT_THREAD])
     spot = spot_of(_WHAT[place.what], place.location, launched.block(entry[layout.AT_BLOCK]), thread)
     array = None if place.array is None else launched.memories[place.array]
-    index, name = (), None
+    index: tuple[int, ...] = ()
+    name = None
     if array is not None:
         index, name = _index(array, place, entry), array.name
     other = _other(launched, entry) if entry[layout.OTHER] else None
     message, hint = _SAYS[kind](launched, place, entry, array, _element(array, place, index), other)
-    return Finding(kind, launched.kernel.name, message, hint, spot, other, name, index, place.checked and kind in ("outside", "assertion"), entry[layout.COUNT])
+    return Finding(
+        kind,
+        launched.kernel.name,
+        message,
+        hint,
+        spot,
+        other,
+        name,
+        index,
+        place.checked and kind in ("outside", "assertion"),
+        entry[layout.COUNT],
+    )
 
 
 def _signed(word: int) -> int:
@@ -160,7 +178,10 @@ def _uninitialised(launched: Launched, place: Place, entry: list[int], array: An
         return f"read of {element}, which neither the host nor a kernel has written", "fill the array, or make it with zeros()"
     who = "this thread" if isinstance(array, nodes.Array) and array.space == "local" else "no thread of the block"
     verb = "has not written" if who == "this thread" else "has written"
-    return f"read of {_kind_of(array)} {element}, which {who} {verb}", "write every element before it is read: such an array begins undefined"
+    return (
+        f"read of {_kind_of(array)} {element}, which {who} {verb}",
+        "write every element before it is read: such an array begins undefined",
+    )
 
 
 def _outside(launched: Launched, place: Place, entry: list[int], array: Any, element: str, other: Spot | None) -> _Said:
@@ -220,4 +241,3 @@ _SAYS: Final[dict[str, Any]] = {
     "missing lane": _value("the mask of {text}() names lanes that do not come: {lanes}", "a GPU may wait for them for ever: leave them out of the mask"),
     "assertion": _value("an assertion does not hold: {text}", "it is the kernel's own"),
 }  # fmt: skip
-

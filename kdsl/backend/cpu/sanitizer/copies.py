@@ -162,6 +162,3 @@ def _finish(code: Code, state: Any, entry: Any) -> None:
             code.store(written, shadow, layout.WRITTEN)
 
     code.repeat(granules, one)
-
-
-

@@ -1,7 +1,7 @@
 """The emission of instrumented code: that of plain code, with calls around what is to be looked at.
 
 Groups have their usual width, loops are not split. Accesses that the kernel checks itself stay as they are, so that its failures are recorded as always; others
-are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), asynchronous copies (`copies`).
+are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), copies (`copies`).
 """
 
 from __future__ import annotations
@@ -207,4 +207,3 @@ def _touch(op: nodes.Access) -> Touch:
             return "write"
         case _:
             return "look" if op.op == "load" else "replace" if op.op in ("store", "exchange") else "atomic"
-

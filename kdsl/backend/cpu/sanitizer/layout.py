@@ -101,4 +101,3 @@ def word_site(word: int) -> int:
 def word_thread(word: int) -> int:
     """The thread of a word."""
     return (word & THREAD_MASK) >> THREAD_SHIFT
-

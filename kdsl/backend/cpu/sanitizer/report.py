@@ -11,7 +11,7 @@ from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
 
 NAME: Final = "sanitizer.report"
 PARAMETERS: Final = (POINTER, WORD, WORD, WORD, WORD, WORD, WORD, POINTER, WORD, WORD)
-"""State; kind and site (`layout.KIND_SHIFT`, `layout.SITE_SHIFT`); word of the other access; thread; offset; dimension; extent; indices, one row of `step` words
+"""State; kind and site (`layout.KIND_SHIFT`, `layout.SITE_SHIFT`); word of the other access; thread; offset; dimension; extent; indices, a row of `step` words
 per dimension; which of a row; `step` and, above its lowest 32 bits, the number of rows."""
 
 
@@ -41,7 +41,9 @@ def _define(function: Any) -> None:
     key = b.or_(what, b.lshr(site, word(layout.SITE_SHIFT)))
     table = code.load_pointer(state, layout.TABLE)
     first = b.lshr(b.mul(key, word(0x9E3779B97F4A7C15)), word(64 - (layout.ENTRIES - 1).bit_length()))
-    head, used, mine, free, following, lost = (function.append_basic_block(n) for n in ("head", "used", "mine", "free", "following", "lost"))
+    head, used, mine, free, following, lost = (
+        function.append_basic_block(n) for n in ("head", "used", "mine", "free", "following", "lost")
+    )
     entry_block = b.block
     b.branch(head)
     b.position_at_end(head)

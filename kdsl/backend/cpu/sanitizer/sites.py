@@ -15,6 +15,7 @@ FOUND_ONLY: Final = ("divide", "shift", "mask", "agree")
 
 What: TypeAlias = Literal["read", "write", "atomic", "copy to", "value"]
 
+
 @dataclass(frozen=True)
 class Place:
     """A place in the source where a kernel touches an array or computes a value."""

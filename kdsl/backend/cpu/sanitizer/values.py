@@ -1,4 +1,4 @@
-"""Values in instrumented code: what a checked build asserts, conversions that do not fit, numbers that stop being numbers, and who takes part in an exchange."""
+"""Values in instrumented code: what a checked build asserts, conversions that do not fit, NaNs and infinities, and who takes part in an exchange."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def report(e: SanitizedEmission, kind: str, op: nodes.Op, failing: Any, *values:
 def _enter(e: SanitizedEmission, kind: str, site: int, thread: Any, offset: Any = None, dimension: Any = None, extent: Any = None) -> None:
     nothing = word(0)
     numbers = [nothing if each is None else each for each in (offset, dimension, extent)]
-    call = e.builder.call(
-        reporter(e.module), [e.state, kind_and_site(kind, site), nothing, thread, *numbers, e.state, nothing, nothing]
-    )
+    call = e.builder.call(reporter(e.module), [e.state, kind_and_site(kind, site), nothing, thread, *numbers, e.state, nothing, nothing])
     e.storage.touches_no_array(call)
 
 
@@ -105,7 +103,11 @@ def _fits(e: SanitizedEmission, op: nodes.Cast) -> Any:
     exact = 1 << (24 if vector.type.element == ir.FloatType() else 53)
     low, high = float(of.minimum), float(of.maximum + 1)
     # below the smallest number by less than 1 is still it, where there are such floats
-    above = b.fcmp_ordered(">", vector, _splat(vector.type, low - 1)) if -low < exact else b.fcmp_ordered(">=", vector, _splat(vector.type, low))
+    above = (
+        b.fcmp_ordered(">", vector, _splat(vector.type, low - 1))
+        if -low < exact
+        else b.fcmp_ordered(">=", vector, _splat(vector.type, low))
+    )
     return b.and_(above, b.fcmp_ordered("<", vector, _splat(vector.type, high)))
 
 
@@ -146,7 +148,9 @@ def exchange(e: SanitizedEmission, op: nodes.Exchange) -> None:
         present = ir.Constant(own.type, None)
         for lane in range(_LANES):  # who is here with the same mask
             same = b.icmp_unsigned("==", named, e.lanes.splat(b.extract_element(named, ir.Constant(I32, lane))))
-            bit = b.select(b.extract_element(e.masks.explicit(e.mask), ir.Constant(I32, lane)), ir.Constant(I32, 1 << lane), ir.Constant(I32, 0))
+            bit = b.select(
+                b.extract_element(e.masks.explicit(e.mask), ir.Constant(I32, lane)), ir.Constant(I32, 1 << lane), ir.Constant(I32, 0)
+            )
             present = b.or_(present, b.select(same, e.lanes.splat(bit), ir.Constant(own.type, None)))
         present = b.and_(present, named)
         gone = b.or_(e.masks.packed(b.load(_gone(e), typ=e.masks.type)), b.not_(e.masks.packed(e.regions.came)))
