@@ -215,6 +215,7 @@ class Context:
         self.shared_views: list[nodes.SharedView] = []
         self.tables: dict[ConstantArray, ArrayRef] = {}
         self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
+        self.extent_multiples: dict[tuple[nodes.View, int], int] = {}
         self.variables: list[nodes.Variable] = []
         self.sites: dict[nodes.Site, int] = {}
         self.prologue = nodes.Block()

@@ -297,8 +297,12 @@ def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Sub
     return places
 
 
-def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
-    """The same for an element of a shared array."""
+def shared_array_place(
+    ctx: Context, base: ArrayRef | ViewRef, subscript: Value, node: ast.Subscript
+) -> tuple[tuple[nodes.ValueOp, ...], bool]:
+    """The same for an element of a shared array, also of one whose extents the launch decides."""
+    if isinstance(base, ViewRef):
+        return shared_view_place(ctx, base, subscript, node)
     refuse_vectors(ctx, base, node.value)
     places = _array_indices(ctx, base, subscript, node)
     return places, _array_checked(ctx, base, places)

@@ -5,11 +5,9 @@ part of a packed array, costs no copy. All three add along k in ascending order,
 same bits; what differs is how often a value is fetched. Left out: tensor cores, and splitting along k.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from kdsl import (
-    Kernel,
     Slice,
     SliceMut,
     f32,
@@ -141,28 +139,12 @@ def matmul_tiled(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> 
         store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total, p.accumulate)
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How the register-blocked version lays the work out on a device. The sums, and so all bits, are the same for every schedule."""
-
-    per_thread: int
-    """Rows, and columns, of C that a thread computes."""
-    depth: int
-    """Columns of A and rows of B that are in shared memory at a time, a multiple of THREADS."""
-    padding: int
-    """Unused elements at the end of each row of a shared tile, so that a column is spread over memory banks or the sets of a cache."""
-    ahead: bool
-    """Whether the next tiles are read into registers while the present ones are multiplied, which hides the latency of memory on a GPU. A CPU fetches
-    ahead by itself, and would only copy once more.
-    """
-
-
-GPU = Schedule(per_thread=4, depth=THREADS, padding=4, ahead=True)
-"""16 sums in registers, and enough threads to hide latencies."""
-CPU = tuple(Schedule(per_thread=per_thread, depth=THREADS, padding=4, ahead=False) for per_thread in (8, 4, 2))
-"""For large and ever smaller matrices. No thread waits for another, so the tiles are as large as the nearest cache allows; the compiler splits the sums into
-parts that fit the registers.
-"""
+PER_THREAD = 4
+"""Rows, and columns, of C that a thread of the register-blocked version computes: 16 sums in registers, and enough threads to hide latencies."""
+PADDING = 4
+"""Unused elements at the end of each row of its shared tiles, so that a column is spread over memory banks."""
+TILE = THREADS * PER_THREAD
+"""Rows, and columns, of C that its block computes."""
 
 
 @function
@@ -171,131 +153,99 @@ def element(source: Slice[f32], first: i64, place: i64, places: u32, stride: i64
     return source[first + place * stride + k * k_stride] if place < places and k < depth else nothing
 
 
-def register_blocked(schedule: Schedule) -> Kernel:
-    """The register-blocked version with one schedule."""
-    per_thread, depth, padding, ahead = schedule.per_thread, schedule.depth, schedule.padding, schedule.ahead
-    tile_size = THREADS * per_thread
+@function
+def fetch(
+    into: Any, source: Slice[f32], first: i64, outer: i64, outers: u32, stride: i64, k: i64, depth: u32, k_stride: i64, nothing: f32
+) -> None:
+    """Read this thread's share of a tile: the rows (of A) or columns (of B) `outer` + 16 i at depth k."""
+    for i in unroll(PER_THREAD):
+        into[i] = element(source, first, outer + THREADS * i, outers, stride, k, depth, k_stride, nothing)
 
-    @function
-    def fetch(
-        into: Any, source: Slice[f32], first: i64, outer: i64, outers: u32, stride: i64, k: i64, depth: u32, k_stride: i64, nothing: f32
-    ) -> None:
-        """Read this thread's share of a tile: the rows (of A) or columns (of B) `outer` + 16 i at depth k."""
-        for i in unroll(per_thread):
-            into[i] = element(source, first, outer + THREADS * i, outers, stride, k, depth, k_stride, nothing)
 
-    @function
-    def fetch_both(
-        a_next: Any,
-        b_next: Any,
-        a: Slice[f32],
-        b: Slice[f32],
-        p: Product,
-        a_first: i64,
-        b_first: i64,
-        row: i64,
-        column: i64,
-        step: i64,
-        a_along_k: bool,
-        b_along_k: bool,
-    ) -> None:
-        """Read this thread's share of the tiles of A and B that start at `row`, `column` and k = `step`."""
-        x, y = thread_idx.x, thread_idx.y
-        if a_along_k:
-            fetch(a_next, a, a_first, row + y, p.m, p.a_row, step + x, p.k, p.a_column, NOTHING)
-        else:
-            fetch(a_next, a, a_first, row + x, p.m, p.a_row, step + y, p.k, p.a_column, NOTHING)
-        if b_along_k:
-            fetch(b_next, b, b_first, column + y, p.n, p.b_column, step + x, p.k, p.b_row, 0.0)
-        else:
-            fetch(b_next, b, b_first, column + x, p.n, p.b_column, step + y, p.k, p.b_row, 0.0)
+@function
+def fetch_both(
+    a_next: Any,
+    b_next: Any,
+    a: Slice[f32],
+    b: Slice[f32],
+    p: Product,
+    a_first: i64,
+    b_first: i64,
+    row: i64,
+    column: i64,
+    step: i64,
+    a_along_k: bool,
+    b_along_k: bool,
+) -> None:
+    """Read this thread's share of the tiles of A and B that start at `row`, `column` and k = `step`."""
+    x, y = thread_idx.x, thread_idx.y
+    if a_along_k:
+        fetch(a_next, a, a_first, row + y, p.m, p.a_row, step + x, p.k, p.a_column, NOTHING)
+    else:
+        fetch(a_next, a, a_first, row + x, p.m, p.a_row, step + y, p.k, p.a_column, NOTHING)
+    if b_along_k:
+        fetch(b_next, b, b_first, column + y, p.n, p.b_column, step + x, p.k, p.b_row, 0.0)
+    else:
+        fetch(b_next, b, b_first, column + x, p.n, p.b_column, step + y, p.k, p.b_row, 0.0)
 
-    @kernel(
-        grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(tile_size, tile_size)),
-        block=(THREADS, THREADS),
-        requires=FITS,
-    )
-    def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
-        """A block per square tile of C, several rows and columns of it per thread (Volkov and Demmel 2008,
-        https://doi.org/10.1109/SC.2008.5214359): with 4 x 4, four values of each operand, read from shared memory, make sixteen products, where
-        the tiled version reads two values for one.
 
-        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j, so that neighbouring threads read neighbouring words of a tile of B, and
-        all threads of a row the same word of a tile of A. Neighbouring threads also read neighbouring words of global memory, whether an
-        operand is transposed or not: x runs along the smaller of its strides.
-        """
-        a_tile = shared_array((tile_size, depth + padding), f32)
-        b_tile = shared_array((depth, tile_size + padding), f32)
-        total = local_array((per_thread, per_thread), f32)
-        left = local_array(per_thread, f32)
-        right = local_array(per_thread, f32)
-        a_next = local_array(per_thread, f32)
-        b_next = local_array(per_thread, f32)
-        x, y = thread_idx.x, thread_idx.y
-        tile = tile_index()
-        a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
-        b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
-        a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
-        b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
-        for i in unroll(per_thread):
-            for j in unroll(per_thread):
-                total[i, j] = 0.0
-        if ahead:
-            fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, 0, a_along_k, b_along_k)
-        for step in range(0, p.k, depth):
-            if ahead:
-                for i in unroll(per_thread):
-                    if a_along_k:
-                        a_tile[y + THREADS * i, x] = a_next[i]
-                    else:
-                        a_tile[x + THREADS * i, y] = a_next[i]
-                    if b_along_k:
-                        b_tile[x, y + THREADS * i] = b_next[i]
-                    else:
-                        b_tile[y, x + THREADS * i] = b_next[i]
-                if step + depth < p.k:
-                    fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, step + depth, a_along_k, b_along_k)
+@kernel(
+    grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(TILE, TILE)),
+    block=(THREADS, THREADS),
+    requires=FITS,
+)
+def matmul_register_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
+    """A block per square tile of C, several rows and columns of it per thread (Volkov and Demmel 2008,
+    https://doi.org/10.1109/SC.2008.5214359): with 4 x 4, four values of each operand, read from shared memory, make sixteen products, where
+    the tiled version reads two values for one.
+
+    Thread (x, y) owns the rows y + 16 i and the columns x + 16 j, so that neighbouring threads read neighbouring words of a tile of B, and
+    all threads of a row the same word of a tile of A. Neighbouring threads also read neighbouring words of global memory, whether an
+    operand is transposed or not: x runs along the smaller of its strides.
+    """
+    a_tile = shared_array((TILE, DEPTH + PADDING), f32)
+    b_tile = shared_array((DEPTH, TILE + PADDING), f32)
+    total = local_array((PER_THREAD, PER_THREAD), f32)
+    left = local_array(PER_THREAD, f32)
+    right = local_array(PER_THREAD, f32)
+    a_next = local_array(PER_THREAD, f32)
+    b_next = local_array(PER_THREAD, f32)
+    x, y = thread_idx.x, thread_idx.y
+    tile = tile_index()
+    a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
+    b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
+    a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
+    b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
+    for i in unroll(PER_THREAD):
+        for j in unroll(PER_THREAD):
+            total[i, j] = 0.0
+    fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, 0, a_along_k, b_along_k)
+    for step in range(0, p.k, DEPTH):
+        for i in unroll(PER_THREAD):
+            if a_along_k:
+                a_tile[y + THREADS * i, x] = a_next[i]
             else:
-                for i in range(per_thread):
-                    for j in range(0, depth, THREADS):
-                        u, v = y + THREADS * i, x + THREADS * i
-                        if a_along_k:
-                            a_tile[u, x + j] = element(a, a_first, tile.row + u, p.m, p.a_row, step + x + j, p.k, p.a_column, NOTHING)
-                        else:
-                            a_tile[v, y + j] = element(a, a_first, tile.row + v, p.m, p.a_row, step + y + j, p.k, p.a_column, NOTHING)
-                        if b_along_k:
-                            b_tile[x + j, u] = element(b, b_first, tile.column + u, p.n, p.b_column, step + x + j, p.k, p.b_row, 0.0)
-                        else:
-                            b_tile[y + j, v] = element(b, b_first, tile.column + v, p.n, p.b_column, step + y + j, p.k, p.b_row, 0.0)
-            sync_threads()
-            for k in range(depth):
-                for i in unroll(per_thread):
-                    left[i] = a_tile[y + THREADS * i, k]
-                for j in unroll(per_thread):
-                    right[j] = b_tile[k, x + THREADS * j]
-                for i in unroll(per_thread):
-                    for j in unroll(per_thread):
-                        total[i, j] = fma(left[i], right[j], total[i, j])
-            sync_threads()
-        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
-        for i in unroll(per_thread):
-            row = tile.row + y + THREADS * i
-            if ahead:
-                for j in unroll(per_thread):
-                    column = tile.column + x + THREADS * j
-                    if row < p.m and column < p.n:
-                        store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total[i, j], p.accumulate)
-            else:  # by way of shared memory, so that there is one store in a loop instead of one per sum
-                for j in unroll(per_thread):
-                    b_tile[y, x + THREADS * j] = total[i, j]
-                sync_threads()
-                for j in range(per_thread):
-                    column = tile.column + x + THREADS * j
-                    if row < p.m and column < p.n:
-                        store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * b_tile[y, x + THREADS * j], p.accumulate)
-                sync_threads()
-
-    return matmul_register_blocked
-
-
-matmul_register_blocked = register_blocked(GPU)
+                a_tile[x + THREADS * i, y] = a_next[i]
+            if b_along_k:
+                b_tile[x, y + THREADS * i] = b_next[i]
+            else:
+                b_tile[y, x + THREADS * i] = b_next[i]
+        if step + DEPTH < p.k:
+            fetch_both(a_next, b_next, a, b, p, a_first, b_first, tile.row, tile.column, step + DEPTH, a_along_k, b_along_k)
+        sync_threads()
+        for k in range(DEPTH):
+            for i in unroll(PER_THREAD):
+                left[i] = a_tile[y + THREADS * i, k]
+            for j in unroll(PER_THREAD):
+                right[j] = b_tile[k, x + THREADS * j]
+            for i in unroll(PER_THREAD):
+                for j in unroll(PER_THREAD):
+                    total[i, j] = fma(left[i], right[j], total[i, j])
+        sync_threads()
+    c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+    for i in unroll(PER_THREAD):
+        row = tile.row + y + THREADS * i
+        for j in unroll(PER_THREAD):
+            column = tile.column + x + THREADS * j
+            if row < p.m and column < p.n:
+                store(c, c_first + row * p.c_row + column * p.c_column, p.alpha * total[i, j], p.accumulate)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from kdsl import Array, Kernel
-from staleynet.kernels.matmul import CPU, THREADS, Product, matmul_naive, matmul_register_blocked, matmul_tiled, register_blocked
+from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
+from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_size
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -17,18 +18,33 @@ Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
 _BLOCKED_ON_CPU = tuple(
-    (schedule.per_thread * THREADS, cost, register_blocked(schedule)) for schedule, cost in zip(CPU, (1.3, 1.5, 2.0), strict=True)
+    (schedule, cost, cache_blocked(schedule))
+    for schedule, cost in (
+        (Schedule(128, 128, 128), 1.1),
+        (Schedule(96, 96, 96), 1.13),
+        (Schedule(64, 64, 64), 1.17),
+        (Schedule(128, 32, 64), 1.2),
+        (Schedule(32, 32, 64), 1.35),
+    )
 )
-"""The register-blocked version for a CPU with tiles of several sizes, which change no bit: rows of a tile of C, what an element of it costs with the copying of
-tiles (as measured, without it 1), and the kernel.
+"""The register-blocked version for a CPU with tiles of several sizes, which change no bit: what an element of C costs with the copying of tiles (as measured,
+without it 1), and the kernel.
 """
+_UNHIDDEN = 1.2
+"""How much more it costs if there is no next tile that could be fetched while the first one is multiplied."""
 
 
-def _kernel(version: Version, target: str, m: int, n: int) -> Kernel:
-    """The kernel of a version with the schedule that suits a target and the size of C."""
+def _kernel(version: Version, target: str, m: int, n: int, k: int) -> Kernel:
+    """The kernel of a version with the schedule that suits a target and the sizes."""
     if version != "register_blocked" or target != "cpu":
         return _KERNELS[version]
-    return min(_BLOCKED_ON_CPU, key=lambda entry: -(-m // entry[0]) * -(-n // entry[0]) * entry[0] ** 2 * entry[1])[2]
+
+    def cost(entry: tuple[Schedule, float, Kernel]) -> float:
+        schedule, factor, _ = entry
+        elements = -(-m // schedule.rows) * -(-n // schedule.columns) * schedule.rows * schedule.columns
+        return elements * factor * (_UNHIDDEN if k < schedule.depth else 1.0)
+
+    return min(_BLOCKED_ON_CPU, key=cost)[2]
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,7 @@ def matmul(
     _check_distinct(c, m=m, n=n, sequences=sequences, heads=heads)
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
     # too), and no two threads write the same element of C.
-    _kernel(version, c.array.device.target, m, n)(
+    _kernel(version, c.array.device.target, m, n, k)(
         c.array,
         a.array,
         b.array,

@@ -83,6 +83,22 @@ class Cells:
         if at is not None:
             self.cells[at] = int(value) if self.type == "bool" else value
 
+    def load_vector(self, place: Any, lanes: int, line: int, thread: Any) -> tuple[Any, ...]:
+        """So many numbers side by side, zeros if they are not all inside."""
+        extent = len(self.cells) // lanes
+        if not 0 <= place < extent:
+            thread.fail(line, place, extent)
+            return (self.zero,) * lanes
+        return tuple(self.cells[place * lanes : (place + 1) * lanes])
+
+    def store_vector(self, place: Any, value: tuple[Any, ...], line: int, thread: Any) -> None:
+        """Change numbers side by side, all or none."""
+        extent = len(self.cells) // len(value)
+        if 0 <= place < extent:
+            self.cells[place * len(value) : (place + 1) * len(value)] = value
+        else:
+            thread.fail(line, place, extent)
+
     def atomic(self, name: str, place: Any, value: Any, line: int, thread: Any) -> Any:
         """Change an element of an integer type; what it was."""
         at = self._inside(place, line, thread)

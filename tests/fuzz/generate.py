@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
 from tests.fuzz.scope import Helper, Scope
-from tests.fuzz.statements import StatementWriter
 from tests.fuzz.together import ATOMIC
+from tests.fuzz.vectors import VectorWriter
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
 _WARPS = (5, 13, 31, 32, 33, 40)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(StatementWriter):
+class Generator(VectorWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -135,6 +135,8 @@ class Generator(StatementWriter):
             scope.variables.update({f"p.{name}": of for name, of in fields})
             scope.uniform.update({f"p.{name}": of for name, of in fields})
             scope.fixed.update(f"p.{name}" for name, _ in fields)
+        if self.wide:
+            parameters += self.vector_parameters(scope)
         settings = [f"grid={grid}", f"block={block}"]
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]
@@ -192,6 +194,8 @@ class Generator(StatementWriter):
             scope.local[name] = (of, shape)
         for _ in range(rng.randrange(1, 3)):
             self.new_variable(scope, self.type(), depth=1)
+        if self.wide:
+            self.vector_arrays(scope, threads)
 
     def epilogue(self, scope: Scope) -> None:
         """Write what was computed, so that it is compared."""
@@ -210,3 +214,5 @@ class Generator(StatementWriter):
             self.emit(f"{name}[i] = {self.given(scope, of, 2)}")
         for name, (of, rank) in scope.rows.items():
             self.emit(f"{self.own_row(scope, name, rank)} = {self.given(scope, of, 2)}")
+        if self.wide:
+            self.vector_results(scope)

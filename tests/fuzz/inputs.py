@@ -90,7 +90,7 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
         elif p.view == "Slice":
             extents[f"len({p.name})"] = rng.choice((threads, threads + 7, 64, 5, 16, rng.randrange(1, 70), rng.randrange(0, 3)))
         elif p.view:
-            per_thread = 1 if p.view == "DisjointSlice" else 4
+            per_thread = 1 if p.view == "DisjointSlice" or p.lanes > 1 else 4
             extents[f"len({p.name})"] = max(0, threads * per_thread + rng.choice((0, 0, 0, 3, -2, -threads // 3)))
     for relation in requires:
         _keep(relation, extents)
@@ -104,7 +104,7 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
                 shape = [extents[f"{p.name}.shape[{dimension}]"] for dimension in range(p.rank)]
                 arguments.places[p.name], size = strided(rng, shape, repeats=p.view == "Slice")
             else:
-                size = extents[f"len({p.name})"]
+                size = extents[f"len({p.name})"] * p.lanes
             values = [rng.choice((0, 1, 1, 2, 255)) if p.type == "bool" else scalar(rng, p.type) for _ in range(size)]
             arguments.arrays[p.name] = np.array(values, NUMPY[p.type])
     return arguments

@@ -11,14 +11,18 @@ from typing import ClassVar
 
 import pytest
 
+from kdsl.frontend.errors import KernelError
+from kdsl.ir.nodes import Location
 from kdsl.lang.types import DTYPES, convert_constant
 from tests.fuzz import arithmetic, grid, processes
-from tests.fuzz.batch import Report
+from tests.fuzz.batch import Report, expected_refusal
 from tests.fuzz.check import Difference
+from tests.fuzz.execute import build_program
 from tests.fuzz.generate import generate
 from tests.fuzz.interpret import Program
 from tests.fuzz.run import PER_SEED, run
 from tests.fuzz.shrink import shrink
+from tests.fuzz.values import IllTyped
 
 SEED = int(os.environ.get("KDSL_FUZZ_SEED") or datetime.datetime.now(datetime.UTC).strftime("%Y%m%d"))
 PROGRAMS = int(os.environ.get("KDSL_FUZZ_PROGRAMS") or 300)
@@ -111,6 +115,21 @@ def test_the_interpreter_by_hand() -> None:
     # 100 // -7; 200 wraps to -56, and -56 // -7; the third thread reads outside, twice 0
     assert arguments["y"] == [-15, 8, 0]
     assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(8, 2, 2)}
+
+
+@pytest.mark.parametrize("line", ["v = v % 1.5", "v = i64(v)"])
+def test_refusals_that_are_right(line: str) -> None:
+    source = f"@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16], x: Slice[i16]) -> None:\n    v = x[0]\n    {line}\n    y[0] = v\n"
+    with pytest.raises(KernelError) as refused:
+        build_program(source)
+    assert expected_refusal(refused.value, source) is not None
+    with pytest.raises(IllTyped):
+        Program(source)
+
+
+def test_a_refusal_that_the_interpreter_does_not_share_is_a_difference() -> None:
+    source = "@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16]) -> None:\n    y[0] = 1\n"
+    assert expected_refusal(KernelError("`v` would have two types, i16 and i64", Location("file", 1, 0, 1, 1)), source) is None
 
 
 def test_rounding_against_exact_fractions() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LEAST_RUN = 4
 """Elements of the shortest run of neighbours that is worth an access of its own."""
+_ZEROS: Final = "zeros"
 
 
 class MemoryAccess:
@@ -156,7 +157,7 @@ class MemoryAccess:
             length //= 2
         return None
 
-    def _at(self, index: Linear, lane: int) -> Any:
+    def place(self, index: Linear, lane: int) -> Any:
         """The scalar index of one lane."""
         b = self.e.builder
         total = index.base
@@ -195,13 +196,13 @@ class MemoryAccess:
         for first in range(0, e.width, length):
             if length > 1 and not self._is_run(index, first, length):
                 one = self._shared_element(
-                    memory, kind, start, self._at(index, first), None if mask is None else self._part(mask, first, length)
+                    memory, kind, start, self.place(index, first), None if mask is None else self._part(mask, first, length)
                 )
                 undefined = ir.Constant(vector, ir.Undefined)
                 lanes = ir.Constant(ir.VectorType(I32, length), [0] * length)
                 parts.append(b.shuffle_vector(b.insert_element(undefined, one, ir.Constant(I32, 0)), undefined, lanes))
                 continue
-            address = b.gep(start, [self._at(index, first)], source_etype=kind)
+            address = b.gep(start, [self.place(index, first)], source_etype=kind)
             alignment = self._alignment(memory, kind, index, first, length)
             if mask is None:
                 parts.append(b.load(address, align=alignment, typ=vector))
@@ -213,7 +214,7 @@ class MemoryAccess:
         return parts[0]
 
     def _shared_element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any, mask: Mask) -> Any:
-        """One element for some lanes; any value if none of them is active."""
+        """One element for some lanes, 0 if none of them is active."""
         b = self.e.builder
         address = b.gep(start, [index], source_etype=kind)
         if mask is not None:
@@ -223,11 +224,20 @@ class MemoryAccess:
         return loaded
 
     def _readable(self, address: Any, mask: Any) -> Any:
-        """The address if a lane is active, else a place that can always be read: the launch's arguments."""
+        """The address if a lane is active, else one of zeros: lanes that a check has left out read 0."""
         b = self.e.builder
         bits = ir.IntType(mask.type.count)
         is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
-        return b.select(is_wanted, address, b.function.args[0])
+        return b.select(is_wanted, address, self._zeros())
+
+    def _zeros(self) -> Any:
+        """Constant zeros, as many as an access can read."""
+        found = self.e.module.globals.get(_ZEROS)
+        if found is None:
+            kind = ir.ArrayType(ir.IntType(8), ALIGNMENT)
+            found = ir.GlobalVariable(self.e.module, kind, _ZEROS)
+            found.linkage, found.global_constant, found.initializer, found.align = "internal", True, ir.Constant(kind, None), ALIGNMENT
+        return found
 
     def _joined(self, low: Any, high: Any) -> Any:
         count = 2 * low.type.count
@@ -340,7 +350,7 @@ class MemoryAccess:
         e = self.e
         b = e.builder
         for first in range(0, e.width, length):
-            address = b.gep(start, [self._at(index, first)], source_etype=kind)
+            address = b.gep(start, [self.place(index, first)], source_etype=kind)
             alignment = self._alignment(memory, kind, index, first, length)
             part = self._part(vector, first, length)
             if mask is None:
@@ -379,7 +389,7 @@ class MemoryAccess:
             half = len(rows) // 2
             rows = [self._zipped(rows[i], rows[i + half]) for i in range(half)]
         for column in range(length):
-            address = e.builder.gep(start, [self._at(index, column)], source_etype=kind)
+            address = e.builder.gep(start, [self.place(index, column)], source_etype=kind)
             stored = e.builder.store(self._part(rows[0], column * high, high), address, align=memory.type.itemsize)
             e.storage.mark(stored, memory)
         return True
@@ -394,7 +404,7 @@ class MemoryAccess:
         """Store lane by lane to places of known distances, which takes half the time of a scatter on AMD's Zen 4 and no more elsewhere."""
         b = self.e.builder
         for lane in range(self.e.width):
-            address = b.gep(start, [self._at(index, lane)], source_etype=kind)
+            address = b.gep(start, [self.place(index, lane)], source_etype=kind)
             stored = b.store(b.extract_element(vector, ir.Constant(I32, lane)), address, align=bytes_of(kind))
             self.e.storage.mark(stored, memory)
 

@@ -388,7 +388,7 @@ def _written(op: nodes.Op) -> Iterable[nodes.Memory]:
     """The arrays that an operation may write."""
     if isinstance(op, nodes.Store | nodes.StoreVector):
         return (op.memory,)
-    return [element.memory for element in op.elements] if isinstance(op, nodes.Instruction) else ()
+    return [element.memory for element in op.elements] if isinstance(op, nodes.Instruction) and op.name != "prefetch" else ()
 
 
 def _flat_cost(op: nodes.If) -> int:

@@ -38,7 +38,7 @@ class Unfit(Exception):
 def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
     """Lanes of a wide group, None if the kernel has none. `width` are those of a usual one."""
     ops = list(nodes.walk(kernel.body))
-    if any(isinstance(op, nodes.Exchange | nodes.Agreed | nodes.Instruction) for op in ops) or any(
+    if any(isinstance(op, nodes.Exchange | nodes.Agreed | nodes.Instruction) and not _is_hint(op) for op in ops) or any(
         array.space == "local" for array in kernel.arrays
     ):
         return None
@@ -56,6 +56,11 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
     while wide > width and kernel.threads % wide:
         wide //= 2
     return wide if wide > width else None
+
+
+def _is_hint(op: nodes.Op) -> bool:
+    """Whether an operation does nothing that could be seen."""
+    return isinstance(op, nodes.Instruction) and op.name == "prefetch"
 
 
 def _reduces(op: nodes.Op, uniformity: Uniformity) -> bool:
@@ -88,7 +93,7 @@ class Attempt:
         """For each loop around the present operation, the tests before it."""
         self._loaded = set()
         for op in region.walk():
-            if not isinstance(op, _FIT) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
+            if not (isinstance(op, _FIT) or _is_hint(op)) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):
                 raise Unfit
             if isinstance(op, nodes.Load | nodes.LoadVector):
                 self._loaded.add(emission.storage.scope_of(op.memory))

@@ -25,6 +25,7 @@ ALLOWED: Final = re.compile(
     | vector\.reduce\.(or|and|add|umin|umax|smin|smax)\.v\d+i\d+                      # CPU
     | (ssub|sadd)\.sat\.i(32|64)|(s|u)(min|max)\.(v\d+)?i(32|64)|abs\.i(32|64)|cttz\.i(16|32|64)|ctpop\.i(16|32|64)   # both targets
     | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)                                   # both targets
+    | prefetch\.p0                                                                   # CPU
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
     | aarch64\.(get|set)\.fpcr                                                        # AArch64
     | nvvm\.read\.ptx\.sreg\.((tid|ctaid)\.[xyz]|cluster\.ctarank)                    # NVPTX from here on

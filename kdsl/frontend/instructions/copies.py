@@ -1,4 +1,4 @@
-"""Asynchronous copies: what they copy, how many bytes, and where they may."""
+"""Asynchronous copies: what they copy, how many bytes, and where they may; the hint of what is read soon."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import coerce, scalar, type_of
-from kdsl.frontend.guards import Guard
+from kdsl.frontend.conversions import coerce, index, scalar, type_of
+from kdsl.frontend.guards import Guard, is_shared, memory_of
 from kdsl.frontend.instructions.emit import emit
+from kdsl.frontend.instructions.places import view
 from kdsl.frontend.values import ArrayRef, Nothing, Text, Value, ViewRef, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
@@ -27,10 +28,11 @@ def subscript(array: ast.AST, index: ast.AST, node: ast.Call) -> ast.Subscript:
 
 def _copy_async(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     array, source = _array(ctx, row, given["array"], places["array"]), _source(ctx, row, given["source"], places["source"])
-    of = array.array.type
+    to_memory = memory_of(array)
+    of = to_memory.type
     if source.view.type is not of:
         raise ctx.error(
-            f"{row.name}() copies elements as they are: `{array.array.name}` has {of}, `{source.view.name}` has {source.view.type}",
+            f"{row.name}() copies elements as they are: `{to_memory.name}` has {of}, `{source.view.name}` has {source.view.type}",
             places["source"],
             "give both the same element type, or load, convert and store",
         )
@@ -45,7 +47,7 @@ def _copy_async(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places
     guard.aligned(array, to, size, places["index"])
     guard.inside(source, start, count, places["source_index"], touched=valid)
     guard.aligned(source, start, size, places["source_index"])
-    elements = (nodes.Element(array.array, to), nodes.Element(source.view, start))
+    elements = (nodes.Element(to_memory, to), nodes.Element(source.view, start))
     arguments = () if valid is None else (valid,)
     guard.do(lambda: _ignore(emit(ctx, row, arguments=arguments, elements=elements, options={"count": count})))
     return Nothing()
@@ -55,15 +57,15 @@ def _ignore(_: object) -> None:
     """For a lambda whose value nobody wants."""
 
 
-def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef:
+def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef | ViewRef:
     """Where to copy to."""
-    if not isinstance(value, ArrayRef) or value.array.space != "shared":
+    if not is_shared(value):
         raise ctx.error(f"{row.name}() copies to a shared array, not to {describe(value)}", place, f"its form is {row.name}{row.signature}")
     if value.read_only:
         raise ctx.error(
-            f"{row.name}() to `{value.array.name}`, which came here as a Slice and is only read",
+            f"{row.name}() to `{memory_of(value).name}`, which came here as a Slice and is only read",
             place,
-            f"annotate it as SliceMut[{value.array.type}]",
+            f"annotate it as SliceMut[{memory_of(value).type}]",
         )
     return value
 
@@ -128,9 +130,17 @@ def _wait_copies(ctx: Context, row: Intrinsic, given: Mapping[str, Value], place
     return Nothing()
 
 
+def _prefetch(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
+    source = view(ctx, row, given["source"], places["source"], writes=False).view
+    at = index(ctx, given["index"], places["index"], f"the index of {row.name}()")
+    emit(ctx, row, arguments=(at, ctx.length(source, 0)), elements=(nodes.Element(source, (at,)),))
+    return Nothing()
+
+
 HANDLERS: Final[dict[str, Any]] = {
     "copy_async": _copy_async,
     "commit_copies": _group,
     "wait_copies": _wait_copies,
     "wait_all_copies": _group,
+    "prefetch": _prefetch,
 }

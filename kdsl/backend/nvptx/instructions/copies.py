@@ -41,9 +41,15 @@ def _wait_all(e: Emission) -> Sequence[Any]:
     return assembly.values(e.builder, "cp.async.wait_all;", [])
 
 
+def _prefetch(e: Emission) -> Sequence[Any]:
+    text = "{ .reg .pred p; setp.lt.u64 p, $1, $2; @p prefetch.global.L2 [$0]; }"  # a negative index is a large number
+    return assembly.values(e.builder, text, [], global_address(e.builder, e.addresses[0]), *e.arguments, memory=False)
+
+
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
     "copy_async": _copy,
     "commit_copies": _commit,
     "wait_copies": _wait,
     "wait_all_copies": _wait_all,
+    "prefetch": _prefetch,
 }

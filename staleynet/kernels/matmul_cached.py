@@ -1,0 +1,132 @@
+"""The register-blocked matrix product for a CPU, where a block's tiles fill the caches instead of a GPU's shared memory.
+
+The same sums in the same order as the kernels of `matmul.py`, and so the same bits. Left out: which schedule suits a product (`staleynet.ops.matmul`).
+"""
+
+from dataclasses import dataclass
+
+from kdsl import (
+    Kernel,
+    Slice,
+    SliceMut,
+    f32,
+    fma,
+    function,
+    i64,
+    kernel,
+    prefetch,
+    shared_array,
+    sync_threads,
+    thread_idx,
+    tile_index,
+    tiles,
+)
+from staleynet.kernels.device import store
+from staleynet.kernels.matmul import FITS, NOTHING, THREADS, Product, batch_start, element
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How large the tiles are. The sums, and so all bits, are the same for every schedule."""
+
+    rows: int
+    """Rows of a tile of C and of A, a multiple of 16."""
+    columns: int
+    """Columns of a tile of C and of B, a multiple of 32."""
+    depth: int
+    """Columns of a tile of A and rows of one of B, a multiple of 16; twice as many are a multiple of `rows` and of `columns`."""
+
+
+A_PADDING = 4
+"""Unused elements at the end of each row of a tile of A, so that a column is spread over the sets of a cache."""
+PADDING = 16
+"""The same for B and C, whose rows begin at cache lines."""
+
+
+def cache_blocked(schedule: Schedule) -> Kernel:
+    """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 32 columns of B the level-1 cache."""
+    rows, columns, depth = schedule.rows, schedule.columns, schedule.depth
+    row_parts, column_parts, depth_parts = rows // THREADS, columns // THREADS, depth // THREADS
+    a_parts, b_parts = 2 * depth // columns, 2 * depth // rows  # parts of the next tiles of A and B that each round of sums asks for
+    if rows % THREADS or columns % (2 * THREADS) or depth % THREADS or not a_parts * columns == b_parts * rows == 2 * depth:
+        raise ValueError(f"not a schedule of this kernel: {schedule}")
+
+    @function
+    def touch(source: Slice[f32], first: i64, place: i64, stride: i64, k: i64, k_stride: i64, part: i64, along_k: bool) -> None:
+        """Ask for a part, 16 x 16 elements, of the next tile of an operand, which begins at its row (of A) or column (of B) `place` and at `k`."""
+        x, y = thread_idx.x, thread_idx.y
+        i, j = place + THREADS * (part // depth_parts), k + THREADS * (part % depth_parts)
+        if along_k:
+            prefetch(source, first + (i + y) * stride + (j + x) * k_stride)
+        else:
+            prefetch(source, first + (i + x) * stride + (j + y) * k_stride)
+
+    @kernel(
+        grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(rows, columns)), block=(THREADS, THREADS), requires=FITS
+    )
+    def matmul_cache_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
+        """A block per tile of C, which it keeps in its cache beside a tile of A and one of B.
+
+        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has two sums in registers at a time; what a GPU's thread gains by several more, a
+        group of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles
+        of its next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
+        """
+        a_tile = shared_array((rows, depth + A_PADDING), f32)
+        b_tile = shared_array((depth, columns + PADDING), f32)
+        c_tile = shared_array((rows, columns + PADDING), f32)
+        x, y = thread_idx.x, thread_idx.y
+        tile = tile_index()
+        a_first = batch_start(tile.batch, p.heads, p.a_sequence, p.a_head)
+        b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
+        a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
+        b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
+        for i in range(row_parts):
+            for j in range(column_parts):
+                c_tile[y + THREADS * i, x + THREADS * j] = 0.0
+        for step in range(0, p.k, depth):
+            rest = min(i64(p.k) - step, depth)
+            copied = (rest + THREADS - 1) // THREADS  # parts along k
+            if a_along_k:
+                for i in range(row_parts):
+                    for j in range(copied):
+                        u, v = y + THREADS * i, x + THREADS * j
+                        a_tile[u, v] = element(a, a_first, tile.row + u, p.m, p.a_row, step + v, p.k, p.a_column, NOTHING)
+            else:
+                for i in range(copied):
+                    for j in range(row_parts):
+                        u, v = y + THREADS * i, x + THREADS * j
+                        a_tile[v, u] = element(a, a_first, tile.row + v, p.m, p.a_row, step + u, p.k, p.a_column, NOTHING)
+            if b_along_k:
+                for i in range(column_parts):
+                    for j in range(copied):
+                        u, v = y + THREADS * i, x + THREADS * j
+                        b_tile[v, u] = element(b, b_first, tile.column + u, p.n, p.b_column, step + v, p.k, p.b_row, 0.0)
+            else:
+                for i in range(copied):
+                    for j in range(column_parts):
+                        u, v = y + THREADS * i, x + THREADS * j
+                        b_tile[u, v] = element(b, b_first, tile.column + v, p.n, p.b_column, step + u, p.k, p.b_row, 0.0)
+            sync_threads()
+            for j in range(column_parts // 2):
+                for i in range(row_parts):
+                    for part in range(a_parts):
+                        touch(a, a_first, tile.row, p.a_row, step + depth, p.a_column, (j * row_parts + i) * a_parts + part, a_along_k)
+                    for part in range(b_parts):
+                        touch(b, b_first, tile.column, p.b_column, step + depth, p.b_row, (j * row_parts + i) * b_parts + part, b_along_k)
+                    u, v = y + THREADS * i, x + 2 * THREADS * j
+                    first, second = c_tile[u, v], c_tile[u, v + THREADS]
+                    for k in range(rest):
+                        left = a_tile[u, k]
+                        first, second = fma(left, b_tile[k, v], first), fma(left, b_tile[k, v + THREADS], second)
+                    c_tile[u, v], c_tile[u, v + THREADS] = first, second
+                sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
+        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+        for i in range(row_parts):
+            row = tile.row + y + THREADS * i
+            for j in range(column_parts):
+                column = tile.column + x + THREADS * j
+                if row < p.m and column < p.n:
+                    place = c_first + row * p.c_row + column * p.c_column
+                    store(c, place, p.alpha * c_tile[y + THREADS * i, x + THREADS * j], p.accumulate)
+
+    return matmul_cache_blocked
