@@ -142,7 +142,7 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         """An element but for what is in C."""
         value = alpha * sums
         if bias:
-            value = value + offsets[column]
+            value = value + (offsets[column] if column < len(offsets) else 0.0)
         if gelu:
             value = value * gelu_gate(value)
         return value
@@ -163,7 +163,8 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         column = tile.column // each + thread_idx.x
         wait_for_dependencies()
         launch_dependents()
-        if p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < to.shape[3] and column < of.shape[3]:
+        inside = p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < to.shape[3]
+        if inside and tile.batch < parts.shape[1] and row < parts.shape[2] and column < of.shape[3]:
             if each == 4:
                 sums = f32x4(0.0)
                 for part in range(parts.shape[0]):

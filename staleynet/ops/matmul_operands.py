@@ -12,9 +12,10 @@ from staleynet.kernels.convert import pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
-SPLIT_DEPTH = 1024
+SPLIT_DEPTH = 512
 """Steps of k that a part has at least."""
-MOST_PARTS = 8
+MOST_PARTS = 16
+"""Parts at most."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 
     A function of the shape and the precision alone, so that all devices give the same bits.
     """
-    if batch != 1 or k < 2 * SPLIT_DEPTH:
+    if batch != 1 or k < 4 * SPLIT_DEPTH:
         return 1
     tiles = -(-m // 128) * -(-n // 256) if precision in ("fp32", "3xtf32") else -(-m // 64) * -(-n // 128)
     wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)

@@ -30,6 +30,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "fp32": {
         "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216, swap=True),
         "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112, swap=True),
+        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216, swap=True),
         "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4, swap=True),
         "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2, swap=True),
     },
@@ -53,7 +54,7 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x64": 0.8,
     },
     "3xtf32": {"128x128": 1.0, "128x64": 0.85},
-    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x128": 0.8, "128x64": 0.8},
+    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""
