@@ -1,4 +1,5 @@
-"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts along k.
+"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts
+along k.
 
 Left out: which kernel multiplies them (`matmul_paths.py`).
 """

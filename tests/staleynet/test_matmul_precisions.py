@@ -1,4 +1,5 @@
-"""The matrix product in every precision, layout and way, against float64: on the CPU, where tensor cores have a meaning of their own, and on a GPU where there is one."""
+"""The matrix product in every precision, layout and way, against float64: on the CPU, where tensor cores have a meaning of their own, and on a GPU where
+there is one."""
 
 from __future__ import annotations
 
