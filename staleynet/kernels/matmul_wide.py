@@ -127,7 +127,9 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 tile[s, 4 * chunk_2 + j, row_2] = y[j]
 
     @function
-    def start(left: Any, right: Any, a: Any, b: Any, bars: Any, slot: i64, p: u32, q: u32, row: u32, column: u32, k: i64, turned: bool) -> None:
+    def start(
+        left: Any, right: Any, a: Any, b: Any, bars: Any, slot: i64, p: u32, q: u32, row: u32, column: u32, k: i64, turned: bool
+    ) -> None:
         """Bring the tiles of the operands that are to be turned, or of the others."""
         barrier_arrive_expect(bars, slot, RAW_BYTES if turned else BYTES)
         if turned:

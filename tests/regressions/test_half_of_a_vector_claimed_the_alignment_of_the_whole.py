@@ -24,9 +24,7 @@ def doubled(y: SliceMut[f32x4], z: SliceMut[u16x8]) -> None:
 @pytest.mark.parametrize("generation", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_alignment_of_parts(generation: str) -> None:
     text = compile_ir(doubled.ir(), HostCpu(generation), optimise=0)
-    behind = {
-        name: int(words) * 4 for name, words in re.findall(r"(%[\w.]+) = getelementptr (?:i32|float), ptr %[\w.]+, i64 (\d+)", text)
-    }
+    behind = {name: int(words) * 4 for name, words in re.findall(r"(%[\w.]+) = getelementptr (?:i32|float), ptr %[\w.]+, i64 (\d+)", text)}
     found = re.findall(r"(?:load|store|masked\.(?:load|store)\S*\() ?[^\n]*ptr (?:align (\d+) )?(%[\w.]+)(?:, align (\d+))?", text)
     halves = [(behind[place], int(before or after)) for before, place, after in found if place in behind]
     assert len(halves) >= 12
