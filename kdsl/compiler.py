@@ -19,7 +19,7 @@ import llvmlite
 
 from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
 from kdsl.backend.cpu.sanitizer import Options, Sites, compile_instrumented
-from kdsl.backend.nvptx import TargetError, assembled, compile_ptx, entry_name, target_for
+from kdsl.backend.nvptx import LimitError, TargetError, assembled, compile_ptx, entry_name, target_for
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
@@ -180,8 +180,8 @@ class Kernel:
         """Compile one version without launching it; no GPU is needed.
 
         `target` is `cpu` or a compute capability such as `sm_90` (None: that of the default device). `settings` give values to `Const` parameters and
-        element types to type variables, by name. Raises KernelError for a mistake in the kernel or what the target lacks, TargetError for an unknown
-        target, LimitError for a kernel that is too large for it, TypeError for missing or unknown settings.
+        element types to type variables, by name. Raises KernelError for a mistake in the kernel, what the target lacks, or a kernel too large for it,
+        TargetError for an unknown target, TypeError for missing or unknown settings.
         """
         kernel = self.ir(**settings)
         chosen = _target_of(kernel, device()) if target is None else target
@@ -313,6 +313,8 @@ def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
         if found is None:
             try:
                 found = compile_ptx(kernel, target).encode("ascii")
+            except LimitError as error:
+                raise KernelError(error.message, error.location, error.advice) from None
             except TargetError as error:
                 if error.location is None:
                     raise

@@ -13,13 +13,13 @@ from kdsl.frontend import cleanup, clusters, convergence, grid, tables
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
-from kdsl.frontend.memory import settle_witnesses
 from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
 from kdsl.frontend.values import ArrayRef, Literal, MapRef, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
+from kdsl.frontend.witnesses import settle_witnesses
 from kdsl.ir import checked as checks
 from kdsl.ir import nodes
 from kdsl.lang.declaration import Declaration, Parameter

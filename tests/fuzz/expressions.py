@@ -18,6 +18,7 @@ from tests.fuzz.values import (
     Literal,
     Memory,
     Number,
+    Struct,
     Tuple,
     Typed,
     Value,
@@ -26,6 +27,7 @@ from tests.fuzz.values import (
     as_vector,
     coerce,
     converted,
+    field_of,
     firm,
     is_loose,
     join,
@@ -113,6 +115,14 @@ class Expressions:
 
     def is_vector(self, name: str) -> bool:
         """Whether a name holds a vector."""
+        raise NotImplementedError
+
+    def is_struct(self, name: str) -> bool:
+        """Whether a name holds a struct."""
+        raise NotImplementedError
+
+    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Names and types of the numbers of a struct; none if the name is of something else."""
         raise NotImplementedError
 
     def suspend(self) -> None:
@@ -275,6 +285,8 @@ class Expressions:
             if (then.type, then.lanes) != (orelse.type, orelse.lanes):
                 raise IllTyped("two types of vectors")
             return Vector(then.type, then.lanes, f"({then.code} if {condition} else {orelse.code})")
+        if isinstance(then, Struct) and isinstance(orelse, Struct):
+            return Struct(then.fields, f"({then.code} if {condition} else {orelse.code})")
         a, b = number(then), number(orelse)
         if not isinstance(a, Typed) and not isinstance(b, Typed):
             return Choice(condition, a, b)
@@ -308,6 +320,8 @@ class Expressions:
             return Typed(base.type, f"{base.code}[{int(position.value)}]")
         if not isinstance(base, Memory):
             raise IllTyped("no elements")
+        if base.fields:
+            return Struct(base.fields, f"{base.code}.load({self.place(base, node.slice)}, {node.lineno}, _T)")
         if base.lanes > 1:
             return Vector(
                 base.type, base.lanes, f"{base.code}.load_vector({self.place(base, node.slice)}, {base.lanes}, {node.lineno}, _T)"
@@ -324,8 +338,12 @@ class Expressions:
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`thread_idx.x`, `block_dim.y`, and fields of structs."""
-        if not isinstance(node.value, ast.Name):
-            raise IllTyped("an attribute of an expression")
+        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id):
+            whole = self.value(node.value)
+            if not isinstance(whole, Struct):
+                raise IllTyped("an attribute of an expression")
+            position, of = field_of(whole, node.attr)
+            return Typed(of, f"({whole.code}[{position}] != 0)" if of == "bool" else f"{whole.code}[{position}]")
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
@@ -351,6 +369,12 @@ class Expressions:
         vector = vector_of(name)
         if vector is not None:
             return self.vector(*vector, [self.value(argument) for argument in node.args])
+        fields = self.fields_of(name)
+        if fields:
+            given = dict(zip((field for field, _ in fields), (self.value(argument) for argument in node.args), strict=False))
+            given |= {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
+            codes = [f"int({coerce(given[field], of)})" if of == "bool" else coerce(given[field], of) for field, of in fields]
+            return Struct(fields, f"({', '.join(codes)},)")
         if name == "as_vectors":
             return self.as_vectors(node)
         if name in _PLACES:
@@ -447,12 +471,14 @@ class Expressions:
     def exchange(self, name: str, arguments: list[Number], node: ast.Call) -> Typed:
         """A value from several lanes: the thread waits until all lanes of its warp that take part have come."""
         self.suspend()
+        mask = next((coerce(self.value(k.value), "u32") for k in node.keywords if k.arg == "mask"), "0xFFFFFFFF")
         if name in ("warp_any", "warp_all", "warp_ballot"):
-            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32))")
+            of = "u32" if name == "warp_ballot" else "bool"
+            return Typed(of, f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32, {mask}))")
         value = firm_number(arguments[0])
         amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
         width = next((ast.literal_eval(k.value) for k in node.keywords if k.arg == "width"), 32)
-        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}))")
+        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}, {mask}))")
 
 
 def firm_number(value: Number) -> Typed:

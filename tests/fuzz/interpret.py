@@ -24,6 +24,7 @@ from tests.fuzz.values import (
     Literal,
     Memory,
     Nothing,
+    Struct,
     Tuple,
     Typed,
     Value,
@@ -32,6 +33,7 @@ from tests.fuzz.values import (
     as_vector,
     coerce,
     each,
+    field_of,
     firm,
     is_loose,
     lifted,
@@ -54,6 +56,8 @@ class Parameter:
     """Dimensions of a view."""
     lanes: int = 1
     """Numbers of an element of a view, which is a vector if they are several."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Of an element that is a struct, names and types."""
 
 
 class Program:
@@ -64,14 +68,14 @@ class Program:
         tree = ast.parse(source)
         self.functions: dict[str, ast.FunctionDef] = {}
         self.globals: dict[str, Literal] = {}
-        structs: dict[str, list[tuple[str, str]]] = {}
+        self.structs: dict[str, tuple[tuple[str, str], ...]] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.globals[node.targets[0].id] = Literal(ast.literal_eval(node.value))
             elif isinstance(node, ast.ClassDef):
-                structs[node.name] = [(_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign)]
+                self.structs[node.name] = tuple((_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign))
         self.kernel = next(f for f in self.functions.values() if isinstance(f.decorator_list[0], ast.Call))
         decorator = self.kernel.decorator_list[0]
         assert isinstance(decorator, ast.Call)
@@ -87,9 +91,10 @@ class Program:
                 if isinstance(what, ast.Tuple):
                     what, rank = what.elts[0], int(_id(what.elts[1])[1:])
                 of, lanes = vector_of(_id(what)) or (_id(what), 1)
-                self.parameters.append(Parameter(argument.arg, of, _id(argument.annotation.value), rank, lanes))
-            elif _id(argument.annotation) in structs:
-                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in structs[_id(argument.annotation)]]
+                view = _id(argument.annotation.value)
+                self.parameters.append(Parameter(argument.arg, of, view, rank, lanes, self.structs.get(of, ())))
+            elif _id(argument.annotation) in self.structs:
+                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in self.structs[_id(argument.annotation)]]
             else:
                 self.parameters.append(Parameter(argument.arg, _id(argument.annotation), ""))
         self.instances: dict[Any, tuple[str, Value]] = {}
@@ -97,7 +102,7 @@ class Program:
         self.suspends = False
         self.lines: list[str] = []
         names: dict[str, Value] = {
-            p.name: Memory(p.type, f"_args[{p.name!r}]", None, p.rank, p.lanes) if p.view else Typed(p.type, f"_args[{p.name!r}]")
+            p.name: Memory(p.type, f"_args[{p.name!r}]", None, p.rank, p.lanes, p.fields) if p.view else Typed(p.type, f"_args[{p.name!r}]")
             for p in self.parameters
         }
         body = translate(self, self.kernel, names, "kernel")
@@ -115,7 +120,10 @@ class Program:
         names = {p.name: p for p in self.parameters}
         where = places or {}
         given = {
-            name: Cells(names[name].type, value, where.get(name)) if isinstance(value, list) else value for name, value in arguments.items()
+            name: Cells(names[name].type, value, where.get(name), tuple(of for _, of in names[name].fields))
+            if isinstance(value, list)
+            else value
+            for name, value in arguments.items()
         }
         x, y, z = self.grid
         for number_ in range(x * y * z):
@@ -203,6 +211,12 @@ class Body(Expressions):
     def is_vector(self, name: str) -> bool:
         return isinstance(self.names.get(name), Vector)
 
+    def is_struct(self, name: str) -> bool:
+        return isinstance(self.names.get(name), Struct)
+
+    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+        return self.program.structs.get(name, ())
+
     def suspend(self) -> None:
         self.program.suspends = True
 
@@ -247,7 +261,7 @@ class Body(Expressions):
             if not isinstance(before.value, Vector):
                 raise IllTyped(f"{name} changes its kind")
             value = as_vector(value, (before.value.type, before.value.lanes))
-        if isinstance(value, Memory | Tuple | Vector):
+        if isinstance(value, Memory | Tuple | Vector | Struct):
             found: Value = firm(value)
             self.types[name] = NameType(_named(found, name), False, False)
         else:
@@ -305,12 +319,20 @@ class Body(Expressions):
             case ast.Subscript():
                 memory = self.memory(target.value)
                 place = self.place(memory, target.slice)
+                if isinstance(value, Struct):
+                    self.emit(f"{memory.code}.store({place}, {value.code}, {target.lineno}, _T)")
+                    return
                 if memory.lanes > 1:
                     given = as_vector(value, (memory.type, memory.lanes))
                     self.emit(f"{memory.code}.store_vector({place}, {given.code}, {target.lineno}, _T)")
                     return
                 taken = code if code is not None and isinstance(value, Literal) else coerce(value, memory.type)
                 self.emit(f"{memory.code}.store({place}, {taken}, {target.lineno}, _T)")
+            case ast.Attribute(value=ast.Subscript() as element):
+                memory = self.memory(element.value)
+                position, of = field_of(Struct(memory.fields, ""), target.attr)
+                number_ = f"int({coerce(value, of)})" if of == "bool" else coerce(value, of)
+                self.emit(f"{memory.code}.store_number({self.place(memory, element.slice)}, {position}, {number_}, {target.lineno}, _T)")
             case _:
                 raise IllTyped("a target")
 
@@ -411,10 +433,11 @@ class Body(Expressions):
         extents = self.value(node.args[0])
         shape = tuple(int(i.value) for i in (extents.items if isinstance(extents, Tuple) else (extents,)) if isinstance(i, Literal))
         of, lanes = vector_of(_id(node.args[1])) or (_id(node.args[1]), 1)
-        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r})"
+        fields = self.fields_of(of)
+        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {tuple(type_ for _, type_ in fields)!r})"
         if node.func.id == "shared_array":
             cells = f"_T.shared.setdefault({node.lineno}, {cells})"
-        return Memory(of, cells, shape, 1, lanes)
+        return Memory(of, cells, shape, 1, lanes, fields)
 
     def augmented(self, node: ast.AugAssign) -> None:
         """`a += b`: the place is evaluated once."""
@@ -422,6 +445,15 @@ class Body(Expressions):
         if isinstance(node.target, ast.Name):
             old = self.value(ast.Name(node.target.id, ast.Load()))
             self.assign(node.target, self._combined(symbol, old, node.value))
+        elif isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Subscript):
+            element = node.target.value
+            memory, whole = self.memory(element.value), self.temporary()
+            position, of = field_of(Struct(memory.fields, ""), node.target.attr)
+            place = self.temporary()
+            self.emit(f"{place} = {self.place(memory, element.slice)}")
+            self.emit(f"{whole} = {memory.code}.load({place}, {node.lineno}, _T)")
+            changed = coerce(self._combined(symbol, Typed(of, f"{whole}[{position}]"), node.value), of)
+            self.emit(f"{memory.code}.store_number({place}, {position}, {changed}, {node.lineno}, _T)")
         elif isinstance(node.target, ast.Subscript):
             memory = self.memory(node.target.value)
             place, before = self.temporary(), self.temporary()
@@ -516,7 +548,9 @@ def _named(value: Value, name: str) -> Value:
         case Vector():
             return Vector(value.type, value.lanes, name)
         case Memory():
-            return Memory(value.type, name, value.shape, value.rank, value.lanes)
+            return Memory(value.type, name, value.shape, value.rank, value.lanes, value.fields)
+        case Struct():
+            return Struct(value.fields, name)
         case Nothing():
             return Nothing(name)
         case _:
@@ -526,7 +560,7 @@ def _named(value: Value, name: str) -> Value:
 def _code(value: Value) -> str:
     if isinstance(value, Tuple):
         return tuple_code(value)
-    if isinstance(value, Memory | Nothing | Vector):
+    if isinstance(value, Memory | Nothing | Vector | Struct):
         return value.code
     return firm_number(number(value)).code
 

@@ -60,6 +60,15 @@ class Vector:
 
 
 @dataclass(frozen=True)
+class Struct:
+    """A struct: Python code that yields a tuple of its numbers, in which a bool is 0 or not."""
+
+    fields: tuple[tuple[str, str], ...]
+    """Names and types."""
+    code: str
+
+
+@dataclass(frozen=True)
 class Memory:
     """An array: its element type, its name in the Python code, its extents if they are known, its dimensions if it is a view, and the numbers of an
     element, which is a vector if they are several."""
@@ -69,6 +78,8 @@ class Memory:
     shape: tuple[int, ...] | None = None
     rank: int = 1
     lanes: int = 1
+    fields: tuple[tuple[str, str], ...] = ()
+    """Of an element that is a struct, names and types."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class Nothing:
 
 
 Number: TypeAlias = "Literal | Choice | Typed"
-Value: TypeAlias = "Number | Tuple | Vector | Memory | Nothing"
+Value: TypeAlias = "Number | Tuple | Vector | Struct | Memory | Nothing"
 
 
 def number(value: Value) -> Number:
@@ -93,6 +104,11 @@ def vector_of(name: str) -> tuple[str, int] | None:
     """The element type and the length that the name of a vector type says, None for another name."""
     of, _, lanes = name.partition("x")
     return (of, int(lanes)) if of in NUMBERS and lanes in ("2", "4", "8", "16") else None
+
+
+def field_of(value: Struct, name: str) -> tuple[int, str]:
+    """The position and the type of a number of a struct."""
+    return next((position, of) for position, (field, of) in enumerate(value.fields) if field == name)
 
 
 def lifted(operands: Sequence[Value], apply: Callable[..., Value]) -> Value:
@@ -150,7 +166,7 @@ def alone(value: Number) -> str:
     return "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f32"
 
 
-def firm(value: Value) -> Typed | Tuple | Vector | Memory | Nothing:
+def firm(value: Value) -> Typed | Tuple | Vector | Struct | Memory | Nothing:
     """The value with the type that it has alone."""
     if isinstance(value, Literal | Choice):
         return Typed(alone(value), coerce(value, alone(value)))

@@ -23,11 +23,29 @@ class VectorWriter(StatementWriter):
         super().__init__(seed)
         self.features = random.Random(f"features of {seed}")
         self.wide = self.features.random() < _SHARE
+        self.vector_helpers: list[tuple[str, tuple[str, int], str]] = []
+        """Functions of a vector and a number that give a vector: name, type of both vectors, type of the number."""
 
     def vector_type(self) -> tuple[str, int]:
         """A type and a length that together are a vector of at most 16 bytes."""
         of = self.rng.choice(self.favourites)
         return of, self.rng.choice([lanes for lanes in _LANES if lanes * BITS[of] <= 128])
+
+    def vector_helper(self) -> None:
+        """A `@function` of a vector and a number; without types it is compiled for those of its call, which are the same."""
+        vector, of, name = self.vector_type(), self.type(), self.new("hv")
+        scope = Scope(variables={"a1": of}, fixed={"a1"}, vectors={"a0": vector})
+        scope.variables |= {f"a0[{lane}]": vector[0] for lane in range(vector[1])}
+        scope.fixed |= set(scope.variables)
+        typed = f"{vector[0]}x{vector[1]}"
+        self.emit("@function")
+        annotated = self.rng.random() < 0.6
+        self.emit(f"def {name}(a0: {typed}, a1: {of}) -> {typed}:" if annotated else f"def {name}(a0, a1):")
+        if self.rng.random() < 0.4:
+            self.emit(f"    if {self.condition(scope, 1)}:")
+            self.emit(f"        return {self.vector(scope, *vector, 1)}")
+        self.emit(f"    return {self.vector(scope, *vector, 2)}")
+        self.vector_helpers.append((name, vector, of))
 
     def vector_parameters(self, scope: Scope) -> list[str]:
         """Views of vectors, and what else of the kernel can be taken as such."""
@@ -36,7 +54,7 @@ class VectorWriter(StatementWriter):
             of, lanes = self.vector_type()
             scope.wide[f"vx{number}"] = of, lanes
             parameters.append(f"vx{number}: Slice[{of}x{lanes}]")
-            of, lanes = self.vector_type()
+            of, lanes = self.vector_helpers[0][1] if self.vector_helpers else self.vector_type()
             kind = self.rng.choice(("SliceMut", "DisjointSlice"))
             scope.wide_own[f"vy{number}[i]"] = of, lanes
             parameters.append(f"vy{number}: {kind}[{of}x{lanes}]")
@@ -146,6 +164,10 @@ class VectorWriter(StatementWriter):
         if depth <= 0 or rng.random() < 0.15:
             return self.vector_atom(scope, of, lanes)
         kind = rng.randrange(11)
+        helpers = [(name, number) for name, what, number in self.vector_helpers if what == (of, lanes)]
+        if helpers and rng.random() < 0.3:
+            name, number = rng.choice(helpers)
+            return f"{name}({self.vector(scope, of, lanes, depth - 1)}, {self.expression(scope, number, 1)})"
         if kind < 4:
             symbol = rng.choice("+-*/" if of in FLOATS else "+-*&|^")
             a, b = self.vector_pair(scope, of, lanes, depth - 1)

@@ -19,7 +19,11 @@ def numbers(value: Any) -> list[int] | None:
         return None
     count = value.type.count if isinstance(value.type, ir.VectorType) else 1
     given = value.constant
-    elements = [0] * count if given is None else [getattr(e, "constant", e) for e in given] if isinstance(given, Sequence) else [given]
+    elements: list[Any] = [given]
+    if given is None:
+        elements = [0] * count
+    elif isinstance(given, Sequence):
+        elements = [getattr(element, "constant", element) for element in given]
     if len(elements) != count or not all(type(element) is int for element in elements):
         return None
     return [_signed(element, kind.width) for element in elements]
