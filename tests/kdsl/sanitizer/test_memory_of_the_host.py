@@ -127,3 +127,17 @@ def test_memory_that_is_given_back_is_forgotten() -> None:
         for _ in range(3):
             copy(device.empty(N, f32), y)
     assert [(finding.kind, finding.count) for finding in found] == [("uninitialised", 3 * N)]
+
+
+def test_launches_of_a_graph() -> None:
+    """They are watched like others, each launch of the graph anew."""
+    device = kdsl.device("cpu")
+    with sanitized() as found:
+        copy, x, y = copying(), device.empty(N, f32), device.zeros(N, f32)
+        with kdsl.Graph(device) as graph:
+            copy(x, y)
+        assert not kdsl.runtime.sanitizer.session().findings  # type: ignore[union-attr]
+        graph.launch()
+        x.fill(1.0)
+        graph.launch()
+    assert [(finding.kind, finding.count) for finding in found] == [("uninitialised", N)]
