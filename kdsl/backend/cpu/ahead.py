@@ -1,7 +1,7 @@
 """Hints of what is read soon, one per cache line: those that a kernel gives (`prefetch`), and those for the next trip of a loop at block level.
 
-Such a loop reads tile after tile, or strip after strip (`strips`), at strides that the processor does not foresee; by the time of a trip's hint, the trip before it
-computes. What is not here: when a load asks for one (`memory`).
+Such a loop reads tile after tile, or strip after strip (`strips`), at strides that the processor does not foresee. What a trip asks for
+comes while it computes. What is not here: when a load asks (`memory`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LINE: Final = 64
 
 
 def hint(e: Emission, memory: nodes.Memory, index: Lanes, further: Any = None) -> None:
-    """One hint for all lanes whose elements lie in a line if those of neighbouring lanes are neighbours, whoever is active; none where that is not known. `further`
-    is added to the index.
+    """One hint for all lanes whose elements lie in a line if those of neighbouring lanes are neighbours, whoever is active; none where that is not known.
+    `further` is added to the index.
     """
     if isinstance(index, Vector):
         return

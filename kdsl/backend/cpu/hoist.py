@@ -1,8 +1,8 @@
-"""Tests of a wide group that a loop would make in each trip, made once before it: whether indices that go evenly from trip to trip are inside, and whether neighbouring
-lanes name neighbours.
+"""Tests of a wide group that a loop would make in each trip, made once before it: whether the indices of its loads are inside, and whether neighbouring lanes
+name neighbours.
 
-An index that grows by the same amount in each trip is inside in all of them if it is in the first and in the last. What is not here: loops of other groups, which record
-what is outside, and have to do so trip by trip.
+An index that grows by the same amount in each trip is inside in all of them if it is in the first and in the last. What is not here: loops of other groups,
+which record what is outside, and have to do so trip by trip.
 """
 
 from __future__ import annotations

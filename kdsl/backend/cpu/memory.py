@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from llvmlite import ir
 
@@ -45,9 +45,8 @@ class MemoryAccess:
         memory, kind = op.memory, memory_type(op.type)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
-            if e.attempt is not None and isinstance(index, Linear) and isinstance(memory, nodes.View) and op.field is None:
-                if self._run_length(index, None, same=False) is not None:
-                    hint_next_trip(e, op, index)
+            if self._is_run_of_a_view(op, index):
+                hint_next_trip(e, op, index)
 
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
@@ -77,6 +76,11 @@ class MemoryAccess:
                     return access(near_indices, near)
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
+
+    def _is_run_of_a_view(self, op: nodes.Load, index: Lanes) -> TypeGuard[Linear]:
+        """Whether a wide group loads runs of neighbours from a view."""
+        plain = self.e.attempt is not None and isinstance(op.memory, nodes.View) and op.field is None
+        return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
 
     def prove_unit_stride(self, op: nodes.Load, index: Linear) -> None:
         """Make the test of the stride for all trips of a loop, in a wide group; for a view of rank 1."""

@@ -1,8 +1,8 @@
 """Loops that read what the groups of a block share, cut into strips, so that all groups run one strip before any begins the next.
 
 A kernel without barriers runs one group of lanes after the other, each through its whole loop. What they all read, as the columns of a matrix for the rows of a
-block of threads, has left the nearest caches when the next group comes. Here the loop becomes one at block level around regions (`plan`), each a strip of trips. Every
-thread makes the same trips in the same order, so no bit changes.
+block of threads, has left the nearest caches when the next group comes. Here the loop becomes one at block level around regions (`plan`), each of which runs a
+strip of trips. Every thread makes the same trips in the same order, so no bit changes.
 """
 
 from __future__ import annotations
@@ -48,16 +48,15 @@ def cut(kernel: nodes.Kernel) -> nodes.Kernel:
     if kernel.block_dim[1] == 1 or kernel.arrays or kernel.shared_views or any(isinstance(op, _OUTWARD) for op in nodes.walk(kernel.body)):
         return kernel
     body = kernel.body.ops
-    places = [place for place, op in enumerate(body) if nodes.children(op)]
-    if len(places) != 1 or places[0] != len(body) - 1:
+    if not body:
         return kernel
-    last, before = body[-1], body[:-1]
-    guard = last if isinstance(last, nodes.If) and not last.orelse.ops else None
-    inside = guard.then.ops if guard is not None else body
-    loops = [place for place, op in enumerate(inside) if isinstance(op, nodes.ForRange)]
-    if len(loops) != 1:
+    controls = [op for op in body if nodes.children(op)]
+    guard = body[-1] if isinstance(body[-1], nodes.If) and not body[-1].orelse.ops and len(controls) == 1 else None
+    before, inside = (body[:-1], guard.then.ops) if guard is not None else ([], body)
+    place = next((place for place, op in enumerate(inside) if nodes.children(op)), len(inside))
+    if place == len(inside) or not isinstance(inside[place], nodes.ForRange):
         return kernel
-    loop, first, rest = inside[loops[0]], inside[: loops[0]], inside[loops[0] + 1 :]
+    loop, first, rest = inside[place], inside[:place], inside[place + 1 :]
     assert isinstance(loop, nodes.ForRange)
     values = [op for op in first if not isinstance(op, nodes.Set)]
     if not all(isinstance(op, PURE) and not isinstance(op, nodes.Load | nodes.LoadVector | nodes.Result | nodes.Get) for op in values):
