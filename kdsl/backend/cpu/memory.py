@@ -45,7 +45,7 @@ class MemoryAccess:
         memory, kind = op.memory, memory_type(op.type)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
-            if self._is_run_of_a_view(op, index):
+            if self._is_run_of_a_view(index, op):
                 hint_next_trip(e, op, index)
 
             def access(mask: Mask) -> Any:
@@ -77,7 +77,7 @@ class MemoryAccess:
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
 
-    def _is_run_of_a_view(self, op: nodes.Load, index: Lanes) -> TypeGuard[Linear]:
+    def _is_run_of_a_view(self, index: Lanes, op: nodes.Load) -> TypeGuard[Linear]:
         """Whether a wide group loads runs of neighbours from a view."""
         plain = self.e.attempt is not None and isinstance(op.memory, nodes.View) and op.field is None
         return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
