@@ -18,7 +18,8 @@ from typing import Any, overload
 import llvmlite
 
 from kdsl.backend.cpu import CpuObject, HostCpu, compile_object, load
-from kdsl.backend.nvptx import TargetError, assembled, compile_ptx, entry_name, target_for
+from kdsl.backend.cpu.sanitizer import Options, Sites, compile_instrumented
+from kdsl.backend.nvptx import LimitError, TargetError, assembled, compile_ptx, entry_name, target_for
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
@@ -45,6 +46,8 @@ from kdsl.runtime.gpu import CudaDevice
 from kdsl.runtime.gpu_code import CudaFunction
 from kdsl.runtime.lock import compiling
 from kdsl.runtime.record import register
+from kdsl.runtime.sanitizer import session
+from kdsl.runtime.sanitizer.launch import InstrumentedCode
 from kdsl.runtime.stream import Stream
 
 DEFAULT_TARGET = "sm_90"
@@ -177,8 +180,8 @@ class Kernel:
         """Compile one version without launching it; no GPU is needed.
 
         `target` is `cpu` or a compute capability such as `sm_90` (None: that of the default device). `settings` give values to `Const` parameters and
-        element types to type variables, by name. Raises KernelError for a mistake in the kernel or what the target lacks, TargetError for an unknown
-        target, LimitError for a kernel that is too large for it, TypeError for missing or unknown settings.
+        element types to type variables, by name. Raises KernelError for a mistake in the kernel, what the target lacks, or a kernel too large for it,
+        TargetError for an unknown target, TypeError for missing or unknown settings.
         """
         kernel = self.ir(**settings)
         chosen = _target_of(kernel, device()) if target is None else target
@@ -214,15 +217,17 @@ class Kernel:
             raise error.with_traceback(None) from None
 
     def _version(self, types: Mapping[TypeVariable, DType], constants: Mapping[str, bool | int | float]) -> nodes.Kernel:
+        instrumented = session() is not None
         key = (
             _checked_builds,
+            instrumented,
             *types.items(),
             *((name, repr(value)) for name, value in constants.items()),
         )  # -0.0 equals 0.0, and no NaN itself
         with compiling:
             if key not in self._versions:
                 self._source.captures.complete()
-                kernel = build(self._source, self.declaration, types, constants, checked=_checked_builds)
+                kernel = build(self._source, self.declaration, types, constants, checked=_checked_builds, instrumented=instrumented)
                 verify(kernel)
                 self._versions[key] = kernel
             return self._versions[key]
@@ -308,6 +313,8 @@ def _compile_ptx(kernel: nodes.Kernel, target: str) -> str:
         if found is None:
             try:
                 found = compile_ptx(kernel, target).encode("ascii")
+            except LimitError as error:
+                raise KernelError(error.message, error.location, error.advice) from None
             except TargetError as error:
                 if error.location is None:
                     raise
@@ -337,10 +344,11 @@ def _assemble(kernel: nodes.Kernel, ptx: str, target: str) -> None:
     cache.put(key, f"{report.registers} registers".encode())
 
 
-def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
+def _compile_cpu(kernel: nodes.Kernel, instrumented: Options | None = None) -> CpuObject:
     targets.check(kernel, "cpu")
     host = HostCpu.detect()
-    key = content_key("cpu", _version_of_compiler(), repr(host), print_kernel(kernel))
+    places = "" if instrumented is None else repr((instrumented, Sites(kernel).numbers))
+    key = content_key("cpu", _version_of_compiler(), repr(host), places, print_kernel(kernel))
     with compiling:
         cache = default_cache()
         found = cache.get(key)
@@ -348,14 +356,19 @@ def _compile_cpu(kernel: nodes.Kernel) -> CpuObject:
             header, _, code = found.partition(b"\n")
             entry, scratch = header.decode().split()
             return CpuObject(code, entry, int(scratch))
-        compiled = compile_object(kernel, host)
+        compiled = compile_object(kernel, host) if instrumented is None else compile_instrumented(kernel, host, instrumented)
         cache.put(key, f"{compiled.entry} {compiled.scratch_bytes}\n".encode() + compiled.bytes)
     return compiled
 
 
 def _load(kernel: nodes.Kernel, on: Device, shared: SharedLayout) -> CpuCode | CudaFunction:
+    sanitizer = session()
+    if on.target == "cpu" and sanitizer is not None:
+        return InstrumentedCode(load(_compile_cpu(kernel, sanitizer.options)), kernel, sanitizer)
     if on.target == "cpu":
         return load(_compile_cpu(kernel))
+    if sanitizer is not None:
+        sanitizer.skip(f"kernel {kernel.name}: it was launched on {on.name}; only launches on the CPU are looked at")
     assert isinstance(on, CudaDevice)
     most = on.shared_limit if shared.views else shared.launch_bytes
     return CudaFunction(on, _compile_ptx(kernel, _target_of(kernel, on)), entry_name(kernel), shared=most, attributes=kernel.attributes)

@@ -65,3 +65,7 @@ class BoundsError(Exception):
         """Failing thread in its block: x, y, z."""
         self.location = location
         """`file:line:column` of the check."""
+
+
+class SanitizerError(Exception):
+    """What the sanitizer has found in kernels (docs/sanitizer.md); the message is its report."""

@@ -1,4 +1,4 @@
-"""The command `kdsl`: `dump-ptx`, `dump-launcher` and `explain`, which need no GPU.
+"""The command `kdsl`: `dump-ptx`, `dump-launcher`, `explain` and `check`, which need no GPU.
 
 Errors that a user can make are one message on standard error, and exit status 2; then nothing has been written.
 """
@@ -13,6 +13,7 @@ import click
 
 import kdsl
 from kdsl.backend.nvptx import TARGETS, LimitError, TargetError, compile_module
+from kdsl.cli.check import check
 from kdsl.cli.explain import Explanation, explain
 from kdsl.cli.files import write_atomically
 from kdsl.cli.launch_values import launch_names, launch_values
@@ -108,6 +109,30 @@ def explain_command(
         click.echo(f"kdsl: {failure}", err=True)
     if failures:
         raise click.exceptions.Exit(1)
+
+
+@main.command("check", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-m", "--module", is_flag=True, help="PROGRAM is the name of a module, as for python -m.")
+@click.option("--nan", "numbers", is_flag=True, help="Report, too, where a NaN or an infinity first arises.")
+@click.option("--json", "with_json", is_flag=True, help="Print the report as JSON; what the program prints goes to standard error.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def check_command(program: str, arguments: tuple[str, ...], module: bool, numbers: bool, with_json: bool) -> None:
+    """Run a Python program with its kernels on the CPU and every access of theirs watched, and report races and other faults.
+
+    The exit status is 1 if something was found, else that of the program. Options of kdsl stand before PROGRAM.
+    """
+    checked = check(program, arguments, module=module, numbers=numbers, quiet=with_json)
+    if checked.report is not None:
+        click.echo(checked.report.as_json() if with_json else checked.report.text(), err=not with_json)
+    elif checked.status == 0:
+        click.echo("kdsl: the program launched no kernel", err=True)
+    if checked.status < 0:
+        click.echo(f"kdsl: the program was ended by signal {-checked.status}", err=True)
+    if checked.report is not None and checked.report.findings:
+        raise click.exceptions.Exit(1)
+    if checked.status:
+        raise click.exceptions.Exit(checked.status if checked.status > 0 else 128 - checked.status)
 
 
 def _explanations(place: str, targets: tuple[str, ...], settings: tuple[str, ...]) -> list[Explanation]:

@@ -13,13 +13,13 @@ from kdsl.frontend import cleanup, clusters, convergence, grid, tables
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
-from kdsl.frontend.memory import settle_witnesses
 from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
 from kdsl.frontend.values import ArrayRef, Literal, MapRef, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
+from kdsl.frontend.witnesses import settle_witnesses
 from kdsl.ir import checked as checks
 from kdsl.ir import nodes
 from kdsl.lang.declaration import Declaration, Parameter
@@ -39,8 +39,10 @@ def build(
     constants: Mapping[str, Any],
     *,
     checked: bool = False,
+    instrumented: bool = False,
 ) -> nodes.Kernel:
-    """The IR of a kernel for one choice of types and constants. `checked` builds check also accesses through `.unchecked`, and those that are proved.
+    """The IR of a kernel for one choice of types and constants. `checked` builds check also accesses through `.unchecked`, and those that are proved, and
+    assert what is no access (`kdsl.ir.checked`), `instrumented` ones only assert: the sanitizer looks at accesses by itself.
 
     Raises KernelError if the kernel breaks a rule of the language.
     """
@@ -50,7 +52,7 @@ def build(
         decisions.passes += 1
         if decisions.passes > _MOST_PASSES:
             raise AssertionError(f"the types of {source.name} do not settle")
-        ctx = Context(source, declaration, types, decisions, checked=checked)
+        ctx = Context(source, declaration, types, decisions, checked=checked, asserts=checked or instrumented)
         try:
             _run(ctx, types, constants)
         except RecursionError:
@@ -154,6 +156,6 @@ def _finish(ctx: Context) -> nodes.Kernel:
     convergence.check(kernel)
     clusters.check(kernel)
     grid.check(kernel)
-    if ctx.checked:
+    if ctx.asserts:
         checks.check(kernel)
     return kernel

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from kdsl.frontend import atomics, expand, geometry, instructions, memory, operators, printing, structs, vectors
+from kdsl.frontend import arrays, atomics, expand, geometry, instructions, operators, printing, structs, vectors
+from kdsl.frontend.arguments import Evaluated, expect_count, place_of
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import coerce, convert, is_loose, join, materialise, scalar, type_of, with_article
+from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
+from kdsl.frontend.exchanges import exchange
 from kdsl.frontend.function import Function, Overloaded
-from kdsl.frontend.values import (
-    ArrayRef,
-    Builtin,
-    Group,
-    Literal,
-    Nothing,
-    Number,
-    Scalar,
-    Text,
-    Value,
-    Vector,
-    describe,
-    known_number,
-)  # fmt: skip
+from kdsl.frontend.python_functions import BUILTINS
+from kdsl.frontend.values import ArrayRef, Builtin, Literal, Nothing, Number, Scalar, Text, Value, Vector, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import BOOL, DTYPES, F32, I64, U32, DType
+from kdsl.lang.types import DTYPES, F32, I64, U32, DType
 from kdsl.lang.vectors import VectorType, vector_type
-
-Evaluated = tuple[Value, ...]
-_ALL_LANES: Final = 0xFFFFFFFF
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
@@ -69,7 +55,7 @@ def _apply(ctx: Context, callee: Value, positional: Evaluated, keywords: dict[st
             raise ctx.error(f"{callee.name}() takes no arguments by name", node, "give them in order")
         if isinstance(callee, VectorType):
             return vectors.construct(ctx, callee, positional, node)
-        return _conversion(ctx, callee, positional, node) if isinstance(callee, DType) else _BUILTINS[callee.name](ctx, positional, node)
+        return _conversion(ctx, callee, positional, node) if isinstance(callee, DType) else BUILTINS[callee.name](ctx, positional, node)
     raise ctx.error(f"{describe(callee)} cannot be called", node.func, "a kernel calls @functions, types and what kdsl provides")
 
 
@@ -109,78 +95,9 @@ def _for_each_number(ctx: Context, callee: Value, positional: Evaluated, keyword
     return vectors.elementwise(ctx, f"{name}()", operands, places, node, of_numbers)
 
 
-def _count(ctx: Context, name: str, arguments: Sequence[Value], count: int, node: ast.AST, signature: str) -> None:
-    if len(arguments) != count:
-        wanted = "no argument" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
-        raise ctx.error(f"{name}() takes {wanted}, not {len(arguments)}", node, f"its form is {signature}")
-
-
 def _conversion(ctx: Context, to: DType, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, to.name, arguments, 1, node, f"{to}(x)")
+    expect_count(ctx, to.name, arguments, 1, node, f"{to}(x)")
     return convert(ctx, to, arguments[0], node.args[0])
-
-
-# --------------------------------------------------------------------------------------------------------------------------- built-ins
-
-
-def _int(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, "int", arguments, 1, node, "int(x)")
-    if isinstance(arguments[0], Literal):
-        if not math.isfinite(arguments[0].value):
-            raise ctx.error(f"{arguments[0].value} is no integer", node.args[0], "write the integer that is meant")
-        return Literal(int(arguments[0].value))
-    return convert(ctx, I64, arguments[0], node.args[0])
-
-
-def _float(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, "float", arguments, 1, node, "float(x)")
-    if isinstance(arguments[0], Literal):
-        return Literal(float(arguments[0].value))
-    value = arguments[0]
-    if isinstance(value, nodes.ValueOp) and value.type.is_float:
-        return value
-    return convert(ctx, F32, value, node.args[0])
-
-
-def _bool(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, "bool", arguments, 1, node, "bool(x)")
-    return operators.truth(ctx, arguments[0], node.args[0])
-
-
-def _len(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, "len", arguments, 1, node, "len(y)")
-    return memory.length(ctx, arguments[0], node.args[0])
-
-
-def _abs(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, "abs", arguments, 1, node, "abs(x)")
-    return operators.absolute(ctx, arguments[0], node.args[0], node)
-
-
-def _extreme(name: str) -> Callable[[Context, Evaluated, ast.Call], Value]:
-    def handler(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-        places: Sequence[ast.AST] = node.args
-        if len(arguments) == 1 and isinstance(arguments[0], Group | Vector):
-            arguments = arguments[0].items
-            places = [node.args[0]] * len(arguments)
-        if len(arguments) < 2:
-            raise ctx.error(f"{name}() takes at least two numbers", node, f"such as {name}(a, b)")
-        result, place = arguments[0], places[0]
-        for following, following_place in zip(arguments[1:], places[1:], strict=True):
-            result = operators.binary(ctx, name, result, following, place, following_place, node)
-            place = node
-        return result
-
-    return handler
-
-
-def _range(ctx: Context, arguments: Evaluated, node: ast.Call) -> Value:
-    raise ctx.error("range() stands only in `for … in range(…):`", node, "loop over it")
-
-
-_BUILTINS: Final[dict[str, Callable[[Context, Evaluated, ast.Call], Value]]] = {
-    "int": _int, "float": _float, "bool": _bool, "len": _len, "abs": _abs, "min": _extreme("min"), "max": _extreme("max"), "range": _range,
-}  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------------------------- intrinsics
@@ -205,53 +122,48 @@ def _fill(ctx: Context, row: Intrinsic, positional: Evaluated, keywords: dict[st
     return tuple(given[name] for name in names if name in given)
 
 
-def _place(node: ast.Call, position: int, name: str = "") -> ast.AST:
-    """Where an argument stands that is given by position or by name; the whole call if it is a default."""
-    if position < len(node.args):
-        return node.args[position]
-    return next((keyword.value for keyword in node.keywords if keyword.arg == name), node)
-
-
 def _special(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
     name: Any = row.lowering.name  # type: ignore[union-attr]
     return ctx.special(name)
 
 
 def _floats(ctx: Context, row: Intrinsic, arguments: Evaluated, count: int, node: ast.Call) -> tuple[nodes.ValueOp, ...]:
     """Operands of a function on floats, in their common type."""
-    _count(ctx, row.name, arguments, count, node, row.name + row.signature)
-    numbers = [scalar(ctx, value, _place(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments)]
+    expect_count(ctx, row.name, arguments, count, node, row.name + row.signature)
+    numbers = [scalar(ctx, value, place_of(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments)]
     for position, number in enumerate(numbers):
         of = type_of(number)
         if not of.is_float and not (is_loose(ctx, number) and not of.is_bool):
-            text = ctx.text(_place(node, position))
-            raise ctx.error(f"{row.name}() takes floats, not {with_article(of)}", _place(node, position), f"write {row.name}(f32({text}))")
+            text = ctx.text(place_of(node, position))
+            raise ctx.error(
+                f"{row.name}() takes floats, not {with_article(of)}", place_of(node, position), f"write {row.name}(f32({text}))"
+            )
     common = F32 if is_loose(ctx, numbers[0]) else type_of(numbers[0])
     whole = numbers[0]
     for position, number in enumerate(numbers[1:], 1):
-        common = join(ctx, row.name, whole, number, _place(node, 0), _place(node, position), node)
+        common = join(ctx, row.name, whole, number, place_of(node, 0), place_of(node, position), node)
         if not is_loose(ctx, number):
             whole = number if type_of(number) is common else whole
     if not common.is_float:
         common = F32
-    return tuple(coerce(ctx, number, common, _place(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
+    return tuple(coerce(ctx, number, common, place_of(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
 
 
 def _integers(ctx: Context, row: Intrinsic, arguments: Evaluated, count: int, node: ast.Call) -> tuple[nodes.ValueOp, ...]:
     """Operands of a function on integers, in their common type."""
-    _count(ctx, row.name, arguments, count, node, row.name + row.signature)
-    numbers = [scalar(ctx, value, _place(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments)]
+    expect_count(ctx, row.name, arguments, count, node, row.name + row.signature)
+    numbers = [scalar(ctx, value, place_of(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments)]
     for position, number in enumerate(numbers):
         if not type_of(number).is_integer:
-            place = _place(node, position)
+            place = place_of(node, position)
             raise ctx.error(
                 f"{row.name}() takes integers, not {with_article(type_of(number))}", place, f"convert it, as in u32({ctx.text(place)})"
             )
     common = type_of(numbers[0])
     if count == 2:
-        common = join(ctx, row.name, numbers[0], numbers[1], _place(node, 0), _place(node, 1), node)
-    return tuple(coerce(ctx, number, common, _place(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
+        common = join(ctx, row.name, numbers[0], numbers[1], place_of(node, 0), place_of(node, 1), node)
+    return tuple(coerce(ctx, number, common, place_of(node, i), f"an argument of {row.name}()") for i, number in enumerate(numbers))
 
 
 def _to_unary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
@@ -260,8 +172,8 @@ def _to_unary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call
     if lowering.integer:
         return ctx.unary(lowering.op, *_integers(ctx, row, arguments, 1, node))
     if lowering.only:
-        _count(ctx, row.name, arguments, 1, node, row.name + row.signature)
-        return ctx.unary(lowering.op, coerce(ctx, arguments[0], DTYPES[lowering.only], _place(node, 0), f"the argument of {row.name}()"))
+        expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+        return ctx.unary(lowering.op, coerce(ctx, arguments[0], DTYPES[lowering.only], place_of(node, 0), f"the argument of {row.name}()"))
     (operand,) = _floats(ctx, row, arguments, 1, node)
     return ctx.unary(lowering.op, operand)
 
@@ -277,117 +189,60 @@ def _to_fma(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) 
 
 
 def _to_bitcast(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
     takes = DTYPES[row.signature[1 : row.signature.index(")")].split(":")[1].strip()]
-    value = coerce(ctx, arguments[0], takes, _place(node, 0), f"the argument of {row.name}()")
+    value = coerce(ctx, arguments[0], takes, place_of(node, 0), f"the argument of {row.name}()")
     return ctx.bitcast(DTYPES[row.lowering.to], value)  # type: ignore[union-attr]
 
 
 def _to_barrier(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
     ctx.emit(nodes.Barrier(location=ctx.location))
     return Nothing()
-
-
-def _to_exchange(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    lowering = row.lowering
-    assert isinstance(lowering, table.ToExchange)
-    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
-    width = nodes.WARP_SIZE
-    place = _place(node, 0, row.parameters[0][0])
-    if lowering.kind == "vote":
-        operands: tuple[nodes.ValueOp, ...] = (materialise(ctx, operators.truth(ctx, arguments[0], place), node),)
-        of = U32 if lowering.mode == "ballot" else BOOL
-    else:
-        value = materialise(ctx, scalar(ctx, arguments[0], place, f"the value of {row.name}()"), place)
-        _refuse_type(ctx, row, lowering, value.type, place)
-        of = value.type if lowering.kind != "match" else U32 if lowering.mode == "any" else BOOL
-        operands = (value,)
-        if lowering.kind == "shuffle":
-            amount = _place(node, 1, row.parameters[1][0])
-            operands = (value, coerce(ctx, arguments[1], I64, amount, f"the second argument of {row.name}()"))
-            width = _width(ctx, row, arguments[2], _place(node, 2, "width"))
-    mask = _mask(ctx, row, arguments[-1], _place(node, len(row.parameters) - 1, "mask"))
-    made = nodes.Exchange(location=ctx.location, type=of, name=row.name, arguments=operands, width=width, mask=mask)
-    ctx.emit(made)
-    return made
-
-
-def _mask(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> nodes.ValueOp | None:
-    """The lanes that take part, None for all."""
-    known = known_number(value)
-    if known == _ALL_LANES:
-        return None
-    if known == 0:
-        raise ctx.error(f"the mask of {row.name}() names no lane", place, "each lane that comes is in its mask")
-    mask = coerce(ctx, value, U32, place, f"the mask of {row.name}()")
-    # A lane outside its own mask would end the program on a GPU, so it takes part alone
-    own = ctx.binary("shl", ctx.constant(U32, 1), ctx.cast(U32, ctx.special("lane_index")))
-    named = ctx.compare("ne", ctx.binary("and", mask, own), ctx.constant(U32, 0))
-    if ctx.checked:
-        ctx.emit(nodes.Assertion(location=ctx.location, condition=named, site=ctx.new_site("mask", row.name, None)))
-    return ctx.select(named, mask, own)
-
-
-def _refuse_type(ctx: Context, row: Intrinsic, lowering: table.ToExchange, of: DType, place: ast.AST) -> None:
-    if of.is_bool and lowering.kind != "match":
-        raise ctx.error(f"{row.name}() of a bool", place, "use warp_any, warp_all or warp_ballot, or convert it")
-    if lowering.mode in ("and", "or", "xor") and not of.is_integer:
-        raise ctx.error(f"{row.name}() takes integers, not {with_article(of)}", place, "take the bits of a float with float_bits(x)")
-
-
-def _width(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> int:
-    width = known_number(value)
-    if width in (2, 4, 8, 16, 32) and not isinstance(width, float):
-        return int(width)
-    what = describe(value) if width is None else str(width)
-    raise ctx.error(
-        f"the width of {row.name}() is one of 2, 4, 8, 16 and 32, known to the compiler; this is {what}",
-        place,
-        "use a literal, a captured number or a Const parameter",
-    )
 
 
 def _to_fence(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     lowering = row.lowering
     assert isinstance(lowering, table.ToFence)
-    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
     ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope))
     return Nothing()
 
 
 def _to_clock(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
     made = nodes.Clock(location=ctx.location, type=I64, name=row.name)
     ctx.emit(made)
     return made
 
 
 def _to_sleep(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 1, node, row.name + row.signature)
-    time = coerce(ctx, arguments[0], U32, _place(node, 0, row.parameters[0][0]), f"the argument of {row.name}()")
+    expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+    time = coerce(ctx, arguments[0], U32, place_of(node, 0, row.parameters[0][0]), f"the argument of {row.name}()")
     ctx.emit(nodes.Sleep(location=ctx.location, name=row.name, nanoseconds=time))
     return Nothing()
 
 
 def _to_atomic(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
-    places = {name: _place(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    expect_count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
+    places = {name: place_of(node, position, name) for position, (name, _) in enumerate(row.parameters)}
     return atomics.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
 
 
 def _to_instruction(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
-    places = {name: _place(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    expect_count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
+    places = {name: place_of(node, position, name) for position, (name, _) in enumerate(row.parameters)}
     return instructions.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
 
 
 def _static_assert(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
-    _count(ctx, row.name, arguments, 2, node, row.name + row.signature)
-    place = _place(node, 0, "condition")
+    expect_count(ctx, row.name, arguments, 2, node, row.name + row.signature)
+    place = place_of(node, 0, "condition")
     condition, message = operators.truth(ctx, arguments[0], place), arguments[1]
     if not isinstance(message, Text):
-        raise ctx.error(f"the message of static_assert() is a string, not {describe(message)}", _place(node, 1, "message"), "write it out")
+        raise ctx.error(
+            f"the message of static_assert() is a string, not {describe(message)}", place_of(node, 1, "message"), "write it out"
+        )
     known = known_number(condition)
     if known is None:
         hint = "use literals, captured numbers, Const parameters, types and shapes; `assert` checks what is known at run time only"
@@ -400,20 +255,20 @@ def _static_assert(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast
 def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     handler = row.lowering.handler  # type: ignore[union-attr]
     if handler in ("shared_array", "local_array"):
-        ref = memory.new_array(ctx, handler.removesuffix("_array"), arguments, node)
+        ref = arrays.new_array(ctx, handler.removesuffix("_array"), arguments, node)
         if isinstance(ref, ArrayRef):
-            (structs if isinstance(ref.array.type, StructType) else memory).fill_registers(ctx, ref)
+            (structs if isinstance(ref.array.type, StructType) else arrays).fill_registers(ctx, ref)
         return ref
     if handler == "shared_barriers":
-        return memory.new_barriers(ctx, arguments, node)
+        return arrays.new_barriers(ctx, arguments, node)
     if handler == "as_vectors":
-        _count(ctx, row.name, arguments, 2, node, row.name + row.signature)
-        return vectors.as_vectors(ctx, arguments, [_place(node, i, name) for i, (name, _) in enumerate(row.parameters)], node)
+        expect_count(ctx, row.name, arguments, 2, node, row.name + row.signature)
+        return vectors.as_vectors(ctx, arguments, [place_of(node, i, name) for i, (name, _) in enumerate(row.parameters)], node)
     if handler == "static_assert":
         return _static_assert(ctx, row, arguments, node)
     if handler == "unroll":
         raise ctx.error("unroll() stands only in `for … in unroll(…):`", node, "loop over it")
-    _count(ctx, row.name, arguments, 0, node, row.name + row.signature)
+    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
     return geometry.INDICES[handler](ctx, node)
 
 
@@ -424,7 +279,7 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToFma: _to_fma,
     table.ToBitcast: _to_bitcast,
     table.ToBarrier: _to_barrier,
-    table.ToExchange: _to_exchange,
+    table.ToExchange: exchange,
     table.ToAtomic: _to_atomic,
     table.ToFence: _to_fence,
     table.ToClock: _to_clock,

@@ -14,134 +14,20 @@ from typing import Any, Final, Literal, TypeVar
 from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
 from kdsl.frontend.errors import KernelError
+from kdsl.frontend.frames import Frame
 from kdsl.frontend.source import Source
-from kdsl.frontend.values import ArrayRef, Value
+from kdsl.frontend.values import ArrayRef
 from kdsl.ir import nodes, ranges
 from kdsl.lang.constants import ConstantArray
 from kdsl.lang.declaration import Declaration
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 from kdsl.lang.limits import SHARED_BYTES
-from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import BOOL, I64, DType
-from kdsl.lang.vectors import VectorType
 
 V = TypeVar("V", bound=nodes.ValueOp)
 Number = bool | int | float
 _MOST_OPERATIONS: Final = 200_000
 """A kernel of more operations would take LLVM minutes; only nested unrolled loops come so far."""
-
-
-@dataclass(eq=False)
-class Slot:
-    """A name that is a variable of the IR."""
-
-    variable: nodes.Variable
-    """The variable."""
-    key: Key
-    """Its key among the decisions."""
-    weak: bool
-    """Whether only literals are known to be assigned to it."""
-    from_literal: bool
-    """Whether it started as a literal, so that it takes the join of what is assigned."""
-    location: nodes.Location
-    """The assignment that gave it its type."""
-    declared: bool = False
-    """Whether an annotation says the type."""
-    grown: DType | None = None
-    """The better type that this pass has found, which the next will give to the variable."""
-
-    @property
-    def type(self) -> DType:
-        """The type of the name, as far as it is known."""
-        return self.grown or self.variable.type
-
-
-@dataclass(eq=False)
-class GroupSlot:
-    """A name that holds a tuple, a struct or a vector and is assigned more than once."""
-
-    items: list[Slot | GroupSlot | FixedSlot]
-    """One per item or field."""
-    location: nodes.Location
-    """The first assignment."""
-    of: StructType | ArrayType | None = None
-    """The struct, or the array in one; None for a tuple."""
-    name: str = ""
-    """Of a struct, for people."""
-    vector: VectorType | None = None
-    """The vector type, if it holds a vector."""
-    declared: bool = False
-    """Whether an annotation says that type."""
-
-
-@dataclass(eq=False)
-class FixedSlot:
-    """A name that holds something that is no number; it can be assigned again only with the same thing."""
-
-    value: Value
-    """What it holds."""
-    location: nodes.Location
-    """The first assignment."""
-
-
-AnySlot = Slot | GroupSlot | FixedSlot
-
-
-@dataclass(eq=False)
-class Loop:
-    """A loop that is being built."""
-
-    kind: Literal["run-time", "unrolled"]
-    """How it is built."""
-    breaks: list[set[str] | None] = field(default_factory=list)
-    """Assigned names at every `break`."""
-    continues: list[set[str] | None] = field(default_factory=list)
-    """Assigned names at every `continue` of the present trip."""
-    whole: nodes.Scope | None = None
-    """Unrolled: what `break` leaves."""
-    trip: nodes.Scope | None = None
-    """Unrolled: what `continue` leaves."""
-
-
-@dataclass(eq=False)
-class Frame:
-    """A function that is being built: the kernel, or one expansion of a `@function`."""
-
-    source: Source
-    """The function."""
-    key: Key
-    """Names the expansion among the decisions."""
-    caller: nodes.Location | None
-    """Where it is called."""
-    types: Mapping[TypeVar, DType | VectorType]
-    """Types of its type variables; in a kernel never vectors."""
-    env: dict[str, Value] = field(default_factory=dict)
-    """Values of its direct names."""
-    slots: dict[str, AnySlot] = field(default_factory=dict)
-    """Its other names."""
-    assigned: set[str] | None = field(default_factory=set)
-    """Names that are certainly assigned here; None where the program never comes."""
-    loops: list[Loop] = field(default_factory=list)
-    """Loops around the present statement, outermost first."""
-    scope: nodes.Scope | None = None
-    """What `return` leaves; None in the kernel."""
-    left_early: bool = False
-    """Whether some `return` has left the scope."""
-    result: Value | AnySlot | None = None
-    """The value that it returns, or the slot for it."""
-    first_return: nodes.Location | None = None
-    """The first `return`."""
-    result_type: Any = None
-    """The annotation of its result; `MISSING` if it has none."""
-    places: dict[ast.AST, nodes.Location] = field(default_factory=dict)
-    """Places of its nodes, once they were asked for."""
-    expansions: int = 0
-    """Expansions and arrays so far, for their keys."""
-
-    def fresh_key(self, what: str) -> Key:
-        """A key that is the same in every pass."""
-        self.expansions += 1
-        return (*self.key, what, self.expansions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +79,21 @@ class Context:
     """One pass over a kernel."""
 
     def __init__(
-        self, source: Source, declaration: Declaration, types: Mapping[TypeVar, DType], decisions: Decisions, *, checked: bool
+        self,
+        source: Source,
+        declaration: Declaration,
+        types: Mapping[TypeVar, DType],
+        decisions: Decisions,
+        *,
+        checked: bool,
+        asserts: bool,
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions
         self.checked = checked
+        """Whether every access is checked."""
+        self.asserts = asserts
+        """Whether what is no access is: divisions, shifts, masks of lanes, that threads agree."""
         self.contract_fma = declaration.contract_fma
         self.block_dim = declaration.block_dim
         self.parameters: list[nodes.ScalarParameter | nodes.View | nodes.Array] = []
@@ -205,6 +101,7 @@ class Context:
         self.shared_views: list[nodes.SharedView] = []
         self.tables: dict[ConstantArray, ArrayRef] = {}
         self.exact_extents: dict[tuple[nodes.View, int], nodes.ValueOp] = {}
+        self.extent_multiples: dict[tuple[nodes.View, int], int] = {}
         self.variables: list[nodes.Variable] = []
         self.sites: dict[nodes.Site, int] = {}
         self.prologue = nodes.Block()

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 from kdsl.frontend import structs
 from kdsl.frontend.annotations import evaluated_annotations
 from kdsl.frontend.captures import MISSING, is_number
-from kdsl.frontend.context import AnySlot, Context, FixedSlot, Frame, GroupSlot, Slot
+from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, is_loose, materialise, type_of
+from kdsl.frontend.frames import AnySlot, FixedSlot, Frame, GroupSlot, Slot
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.source import Source
 from kdsl.frontend.values import (

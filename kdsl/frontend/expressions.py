@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import Literal as Choice
 
-from kdsl.frontend import calls, memory, operators, parts, slices, structs, tables, tuples, vectors
+from kdsl.frontend import arrays_described, calls, memory, operators, parts, slices, structs, tables, tuples, vectors
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
 from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
@@ -213,7 +213,7 @@ def _comparison(
         if isinstance(right, Group):
             inside: Literal | nodes.ValueOp = tuples.contains(ctx, left, right, left_node, right_node, node)
         else:
-            inside = memory.contains(ctx, left, right, left_node, node)
+            inside = arrays_described.contains(ctx, left, right, left_node, node)
         return operators.negate(ctx, inside) if isinstance(op, ast.NotIn) else operators.truth(ctx, inside, node)
     if isinstance(op, ast.Is | ast.IsNot):
         left, right = as_type(left), as_type(right)
@@ -337,7 +337,7 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
         case Place():
             return parts.field(ctx, base, name, node)
         case ViewRef() | ArrayRef() | RemoteRef() | MapRef():
-            return memory.attribute(ctx, base, name, node)
+            return arrays_described.attribute(ctx, base, name, node)
         case BarrierRef() if name == "unchecked":
             return dataclasses.replace(base, unchecked=True)
         case IndexTriple():

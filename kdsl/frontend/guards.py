@@ -7,19 +7,44 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import bounds, run_inside_view
-from kdsl.frontend.values import ArrayRef, ViewRef
+from kdsl.frontend.values import ArrayRef, BarrierRef, Value, ViewRef
 from kdsl.ir import nodes
 from kdsl.lang.types import BOOL, I64
 
 
-def memory_of(ref: ViewRef | ArrayRef) -> nodes.Memory:
+def memory_of(ref: ViewRef | ArrayRef | BarrierRef) -> nodes.Memory:
     """The array behind a name."""
     return ref.view if isinstance(ref, ViewRef) else ref.array
+
+
+def is_shared(value: Value) -> TypeGuard[ArrayRef | ViewRef]:
+    """Whether it is a shared array of this block, of fixed shape or of one that the launch decides."""
+    return (
+        isinstance(value.view, nodes.SharedView)
+        if isinstance(value, ViewRef)
+        else isinstance(value, ArrayRef) and value.array.space == "shared"
+    )
+
+
+def extents_of(ctx: Context, ref: ViewRef | ArrayRef | BarrierRef) -> list[nodes.ValueOp]:
+    """Numbers along each dimension, i64."""
+    if isinstance(ref, ViewRef):
+        return [ctx.length(ref.view, dimension) for dimension in range(ref.view.rank)]
+    return [ctx.constant(I64, extent) for extent in ref.array.shape]
+
+
+def known_extents(memory: nodes.Memory) -> list[int | None]:
+    """Elements along each dimension, None for what the compiler does not know."""
+    if isinstance(memory, nodes.Array):
+        return list(memory.shape)
+    if isinstance(memory, nodes.SharedView):
+        return [extent if isinstance(extent, int) else None for extent in memory.extents]
+    return [None] * memory.rank
 
 
 class Guard:
@@ -50,11 +75,10 @@ class Guard:
         `touched` (i64, 0 to `count`) says how many are touched at run time, if not all; where `idle` (bool) holds, none is.
         """
         ctx = self.ctx
-        if isinstance(ref, ArrayRef):
-            self._refuse_outside(ref.array, places[-1], count, node)
+        self._refuse_outside(memory_of(ref), places[-1], count, node)
         if self._is_trusted(ref) or self._is_proved(ref, places, count):
             return
-        extents = self._extents(ref)
+        extents = extents_of(ctx, ref)
         spans = [*(ctx.constant(I64, 1) for _ in places[1:]), ctx.constant(I64, count) if touched is None else touched]
         insides = [self._fits(place, span, extent) for place, span, extent in zip(places, spans, extents, strict=True)]
         holds = insides[0]
@@ -76,11 +100,12 @@ class Guard:
             holds = ctx.binary("or", nothing, holds)
         self._require(holds, ctx.new_site(self.kind, memory_of(ref).name, memory_of(ref)), (dimension, index, extent))
 
-    def _refuse_outside(self, array: nodes.Array, place: nodes.ValueOp, count: int, node: ast.AST) -> None:
-        if isinstance(place, nodes.Constant) and int(place.value) + count > array.shape[-1]:
+    def _refuse_outside(self, memory: nodes.Memory, place: nodes.ValueOp, count: int, node: ast.AST) -> None:
+        extent = known_extents(memory)[-1]
+        if extent is not None and isinstance(place, nodes.Constant) and int(place.value) + count > extent:
             raise self.ctx.error(
-                f"{self.name}() of {count} elements from element {place.value} on leaves `{array.name}`, whose last extent is {array.shape[-1]}",
-                node, f"begin at {array.shape[-1] - count} at most" if count <= array.shape[-1] else "make the array wider",
+                f"{self.name}() of {count} elements from element {place.value} on leaves `{memory.name}`, whose last extent is {extent}",
+                node, f"begin at {extent - count} at most" if count <= extent else "make the array wider",
             )  # fmt: skip
 
     def _is_trusted(self, ref: ViewRef | ArrayRef) -> bool:
@@ -96,11 +121,6 @@ class Guard:
             if low < 0 or high + (count if d == last else 1) > extent:
                 return False
         return True
-
-    def _extents(self, ref: ViewRef | ArrayRef) -> list[nodes.ValueOp]:
-        if isinstance(ref, ViewRef):
-            return [self.ctx.length(ref.view, dimension) for dimension in range(ref.view.rank)]
-        return [self.ctx.constant(I64, extent) for extent in ref.array.shape]
 
     def _fits(self, place: nodes.ValueOp, span: nodes.ValueOp, extent: nodes.ValueOp) -> nodes.ValueOp:
         """0 <= place and place + span <= extent, where nothing wraps: spans are small and extents no more than 2 ** 47."""
@@ -123,12 +143,16 @@ class Guard:
     def aligned(
         self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...], size: int, node: ast.AST, *, idle: nodes.ValueOp | None = None
     ) -> None:
-        """The element at `places` lies at a multiple of `size` bytes (a power of two), given that all rows of the array do. Where `idle` holds it need not."""
+        """The element at `places` lies at a multiple of `size` bytes (a power of two). Where `idle` holds it need not. The rows of a view do, as the launch
+        checks; those of a shared array whose shape it decides are checked here."""
         ctx, memory = self.ctx, memory_of(ref)
         count = size // memory.type.itemsize
         if count <= 1 or self._is_trusted(ref):
             return
         self._refuse_odd_rows(memory, size, node)
+        if isinstance(memory, nodes.SharedView) and memory.rank > 1:
+            message = f"{self.name}() of {size} bytes on `{memory.name}`, whose rows have a multiple of {count} elements"
+            self._multiple(ctx.length(memory, memory.rank - 1), count, message, idle)
         index = places[-1]
         if isinstance(index, nodes.Constant) and int(index.value) % count:
             raise ctx.error(
@@ -136,19 +160,24 @@ class Guard:
                 f"from its start",
                 node, f"begin at a multiple of {count} elements",
             )  # fmt: skip
-        if multiple_of(ctx, index) % count == 0:
+        self._multiple(index, count, f"{self.name}() of {size} bytes begins at a multiple of {count} elements of `{memory.name}`", idle)
+
+    def _multiple(self, value: nodes.ValueOp, count: int, message: str, idle: nodes.ValueOp | None) -> None:
+        """The value is a multiple of `count`, a power of two."""
+        ctx = self.ctx
+        if multiple_of(ctx, value) % count == 0:
             return
-        rest = ctx.binary("and", index, ctx.constant(I64, count - 1))
+        rest = ctx.binary("and", value, ctx.constant(I64, count - 1))
         holds = ctx.compare("eq", rest, ctx.constant(I64, 0))
         if idle is not None:
             holds = ctx.binary("or", idle, holds)
-        message = f"{self.name}() of {size} bytes begins at a multiple of {count} elements of `{memory.name}`"
         self._require(holds, ctx.new_site("assert", message, None), None)
 
     def _refuse_odd_rows(self, memory: nodes.Memory, size: int, node: ast.AST) -> None:
-        if not isinstance(memory, nodes.Array) or len(memory.shape) == 1:
+        *outer, extent = known_extents(memory)
+        if extent is None or not outer:
             return
-        row = memory.shape[-1] * memory.type.itemsize
+        row = extent * memory.type.itemsize
         if row % size:
             raise self.ctx.error(
                 f"{self.name}() of {size} bytes on `{memory.name}`, whose rows have {row} bytes, so that not all of them begin at a multiple of {size}",

@@ -9,9 +9,10 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from kdsl.frontend.context import Context, Fact, Loop
+from kdsl.frontend.context import Context, Fact
 from kdsl.frontend.conversions import index
 from kdsl.frontend.expressions import condition, evaluate
+from kdsl.frontend.frames import Loop
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import Builtin, Literal, Value, describe, known_number

@@ -1,45 +1,19 @@
-"""Elements of arrays: reads, writes, their checks, and the witnesses of `DisjointSlice`."""
+"""Elements of arrays: reads, writes, and their checks. How arrays are made stands in `arrays.py`, what a `DisjointSlice` asks of an index in `witnesses.py`."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from kdsl.frontend import shared, tables, vectors
+from kdsl.frontend import tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
-from kdsl.frontend.proofs import holds, inside_extent, inside_view
-from kdsl.frontend.values import (
-    ArrayRef,
-    BarrierRef,
-    Group,
-    Literal,
-    MapRef,
-    RemoteRef,
-    Value,
-    Vector,
-    ViewRef,
-    as_type,
-    describe,
-    known_number,
-)  # fmt: skip
+from kdsl.frontend.proofs import inside_extent, inside_view
+from kdsl.frontend.values import ArrayRef, Group, MapRef, RemoteRef, Value, Vector, ViewRef, describe, known_number
+from kdsl.frontend.witnesses import mutable, note_access
 from kdsl.ir import nodes
-from kdsl.ir.shared import shared_layout
-from kdsl.lang import swizzle
-from kdsl.lang.limits import ALIGNMENT, LARGEST_ALIGNMENT, LOCAL_BYTES, SHARED_BYTES, footprint
-from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import I64, U64, DType
 from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import view_text
-
-WITNESSES: Final = {"thread_index": (), "block_index": ("first_thread",), "row_index": ("first_thread", "first_lane")}
-"""For each witness, what must be known of the thread for it to be unique (one of them)."""
-_GUARDS: Final = {"block_index": "if is_first_thread():", "row_index": "if is_first_lane():"}
-_ALIGNMENTS: Final = tuple(1 << power for power in range(ALIGNMENT.bit_length() - 1, LARGEST_ALIGNMENT.bit_length()))
-"""Bytes at a multiple of which a shared array can begin."""
-_LARGEST_IN_REGISTERS: Final = 256
-"""Numbers of a local array that is kept in registers: no GPU has more per thread."""
 
 
 def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Value:
@@ -50,7 +24,7 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
         return vectors.item(ctx, base, subscript, node)
     if isinstance(base, ViewRef):
         places = _view_indices(ctx, base.view, subscript, node)
-        _access(ctx, base, places, node, writes=False)
+        note_access(ctx, base, places, node, writes=False)
         base.view.read = True
         checked = _view_checked(ctx, base, places)
         return _loaded(ctx, base.view, base.vector, places, checked)
@@ -68,7 +42,10 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
     if isinstance(base, RemoteRef):
         places, checked = remote_place(ctx, base, subscript, node)
         return _loaded(ctx, base.memory, base.own.vector, places, checked, base.rank)
-    raise ctx.error(f"{describe(base)} has no elements", node.value, "only arrays, tuples and vectors are indexed")
+    hint = (
+        "copy a box of it to a shared array with tma_load()" if isinstance(base, MapRef) else "only arrays, tuples and vectors are indexed"
+    )
+    raise ctx.error(f"{describe(base)} has no elements", node.value, hint)
 
 
 def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.Subscript, value_node: ast.AST) -> None:
@@ -78,7 +55,7 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
     if isinstance(base, ViewRef):
         view = base.view
         places = _view_indices(ctx, view, subscript, node)
-        _access(ctx, base, places, node, writes=True)
+        note_access(ctx, base, places, node, writes=True)
         numbers = _numbers(ctx, base, value, value_node, view.name)
         view.written = True
         checked = _view_checked(ctx, base, places)
@@ -122,9 +99,9 @@ def refuse_writing(ctx: Context, base: ViewRef | ArrayRef | RemoteRef, node: ast
         return
     view = base.view
     if base.read_only and view.kind != "Slice":
-        raise _read_only(ctx, view.name, _mutable(view), node)
+        raise _read_only(ctx, view.name, mutable(view), node)
     if view.kind == "Slice":
-        hint = f"declare it as {_mutable(view)}"
+        hint = f"declare it as {mutable(view)}"
         if view.rank == 1:
             hint += f", or as DisjointSlice[{view.element}] if each thread writes its own element"
         raise ctx.error(f"`{view.name}` is a Slice, which is only read", node, hint)
@@ -134,11 +111,6 @@ def _read_only(ctx: Context, name: str, wanted: str, node: ast.AST) -> Exception
     return ctx.error(
         f"`{name}` came into {ctx.frame.source.name} as a Slice, which is only read", node, f"annotate the parameter as {wanted}"
     )
-
-
-def _mutable(view: nodes.View) -> str:
-    """The annotation with which a view of the same rank may be written anywhere."""
-    return view_text("SliceMut", view.element.name, view.rank, view.strided)
 
 
 def _numbers(ctx: Context, base: ViewRef | ArrayRef, value: Value, node: ast.AST, name: str) -> tuple[nodes.ValueOp, ...]:
@@ -231,56 +203,6 @@ def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]
     return ctx.checked or not all(inside_view(ctx, base.view, place, dimension, lanes[dimension]) for dimension, place in enumerate(places))
 
 
-def unique_witness(ctx: Context, place: nodes.ValueOp) -> str | None:
-    """The witness that an index is, if it is unique to the thread here."""
-    kind = ctx.witnesses.get(place)
-    if kind is None:
-        return None
-    needs = WITNESSES[kind]
-    return kind if not needs or holds(ctx, *needs) else None
-
-
-def _access(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...], node: ast.Subscript, *, writes: bool) -> None:
-    """Note through which witness a view is accessed; a DisjointSlice demands one, and always the same."""
-    view = base.view
-    place = places[0]
-    witness = unique_witness(ctx, place) if view.rank == 1 else None  # a witness is unique along one dimension only
-    if witness is not None and base.vector is not None:
-        witness += f" as {base.vector}"  # the same index names other memory than without
-    seen = ctx.accesses.setdefault(view, [])
-    if view.kind == "DisjointSlice":
-        if witness is None:
-            raise _no_witness(ctx, view, place, node, writes=writes)
-        for other, where in seen:
-            if other != witness:
-                raise ctx.error(
-                    f"`{view.name}` is accessed through {_written(witness)} here and through {_written(other)} elsewhere: two threads could meet",
-                    node, f"use one kind of witness for it, or declare it as {_mutable(view)}", [(f"through {_written(other)} here", where)],
-                )  # fmt: skip
-    seen.append((witness, ctx.locate(node)))
-
-
-def _written(witness: str | None) -> str:
-    """A witness as a call, such as `thread_index() as f32x4`."""
-    kind, _, rest = str(witness).partition(" ")
-    return f"{kind}() {rest}".strip()
-
-
-def _no_witness(ctx: Context, view: nodes.View, place: nodes.ValueOp, node: ast.Subscript, *, writes: bool) -> Exception:
-    kind = ctx.witnesses.get(place)
-    verb = "written" if writes else "read"
-    if kind is not None:
-        return ctx.error(
-            f"{kind}() alone is not unique to the thread: every thread of the {'block' if kind == 'block_index' else 'warp'} has the same",
-            node, f"access `{view.name}` under `{_GUARDS[kind]}`, or declare it as {_mutable(view)}",
-        )  # fmt: skip
-    return ctx.error(
-        f"`{view.name}` is a DisjointSlice: it is {verb} only at the thread's own element, and `{ctx.text(node.slice)}` is not a witness of that",
-        node,
-        f"index it with the value of thread_index() itself, not changed or assigned again, or declare it as {_mutable(view)} to access any element",
-    )
-
-
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
     """The place of an element that threads change together, and whether it must be checked. Such an access goes through no witness."""
     refuse_vectors(ctx, base, node.value)
@@ -297,8 +219,12 @@ def read_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Sub
     return places
 
 
-def shared_array_place(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
-    """The same for an element of a shared array."""
+def shared_array_place(
+    ctx: Context, base: ArrayRef | ViewRef, subscript: Value, node: ast.Subscript
+) -> tuple[tuple[nodes.ValueOp, ...], bool]:
+    """The same for an element of a shared array, also of one whose extents the launch decides."""
+    if isinstance(base, ViewRef):
+        return shared_view_place(ctx, base, subscript, node)
     refuse_vectors(ctx, base, node.value)
     places = _array_indices(ctx, base, subscript, node)
     return places, _array_checked(ctx, base, places)
@@ -330,13 +256,6 @@ def refuse_vectors(ctx: Context, base: ViewRef | ArrayRef, node: ast.AST) -> Non
         )
 
 
-def settle_witnesses(ctx: Context) -> None:
-    """After the whole kernel: the witness of each view through which every access goes."""
-    for view, seen in ctx.accesses.items():
-        kinds = {witness for witness, _ in seen}
-        view.witness = kinds.pop() if len(kinds) == 1 else None
-
-
 # ------------------------------------------------------------------------------------------------------------------ elements with parts
 
 
@@ -364,7 +283,7 @@ def _touch(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], node: as
     if not isinstance(base, ViewRef):
         return remote_checked(ctx, base, places) if isinstance(base, RemoteRef) else _array_checked(ctx, base, places)
     assert node is not None
-    _access(ctx, base, places, node, writes=writes)
+    note_access(ctx, base, places, node, writes=writes)
     base.view.read |= not writes
     base.view.written |= writes
     return _view_checked(ctx, base, places)
@@ -381,124 +300,6 @@ def touch_shared(ctx: Context, base: Base, places: tuple[nodes.ValueOp, ...], no
 
 
 # ------------------------------------------------------------------------------------------------------------ shared and local arrays
-
-
-def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.Call) -> ArrayRef | ViewRef:
-    """`shared_array(shape, dtype, align)` or `local_array(shape, dtype)`."""
-    name = f"{space}_array"
-    if len(arguments) != (4 if space == "shared" else 2):
-        raise ctx.error(f"{name}() takes a shape and an element type", node, f"such as {name}((16, 16), f32)")
-    shape, of = arguments[:2]
-    items = shape.items if isinstance(shape, Group) else (shape,)
-    of = as_type(of)
-    if not isinstance(of, DType | VectorType):
-        raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
-    if space == "shared" and any(known_number(item) is None for item in items):
-        if known_number(arguments[3]) != 0:
-            raise ctx.error(
-                "a swizzled array has a shape that the compiler knows", node, "use literals, captured numbers or Const parameters"
-            )
-        partly = [item if known_number(item) is None else _extent(ctx, item, name, node) for item in items]
-        return shared.new_view(ctx, of, partly, _alignment(ctx, arguments[2], node), _array_name(ctx, node) or name, node)
-    extents = tuple(_extent(ctx, item, name, node) for item in items)
-    if not extents:
-        raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
-    vector = of if isinstance(of, VectorType) else None
-    if vector is not None:
-        extents = (*extents[:-1], extents[-1] * vector.lanes)
-    number = of.element if isinstance(of, VectorType) else of
-    array = nodes.Array(_array_name(ctx, node) or name, number, extents, "shared" if space == "shared" else "local")
-    if space == "shared":
-        array.alignment = _alignment(ctx, arguments[2], node)
-        _swizzle(ctx, array, arguments[3], node)
-        _place(ctx, array, node)
-        return ArrayRef(array, vector=vector)
-    return local_array(ctx, array, node, vector)
-
-
-def local_array(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location, vector: VectorType | None = None) -> ArrayRef:
-    """A local array, in registers if it can be."""
-    key = ctx.frame.fresh_key("array")
-    numbers = array.size * (array.type.count if isinstance(array.type, StructType) else 1)
-    if numbers > _LARGEST_IN_REGISTERS or key in ctx.decisions.in_memory:
-        _place(ctx, array, node)
-        return ArrayRef(array, key=key, vector=vector)
-    return ArrayRef(array, registers={}, key=key, vector=vector)
-
-
-def new_barriers(ctx: Context, arguments: tuple[Value, ...], node: ast.Call) -> BarrierRef:
-    """`shared_barriers(count)`."""
-    if len(arguments) != 1:
-        raise ctx.error("shared_barriers() takes the number of barriers", node, "such as shared_barriers(4)")
-    array = nodes.Array(_array_name(ctx, node) or "barriers", U64, (_extent(ctx, arguments[0], "shared_barriers", node),), "shared")
-    _place(ctx, array, node)
-    return BarrierRef(array)
-
-
-def _place(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location) -> None:
-    """Give an array memory, if there is so much."""
-    ctx.arrays.append(array)
-    if array.space == "shared":
-        most, whose, used = SHARED_BYTES, "a block of the largest GPU has", shared_layout(ctx.arrays).size
-    else:
-        most, whose = LOCAL_BYTES, "a thread has"
-        used = sum(footprint(a.size, a.type.itemsize) for a in ctx.arrays if a.space == array.space)
-    if used > most:
-        raise ctx.error(
-            f"the {array.space} arrays of the kernel take {used} bytes up to this one",
-            node,
-            f"use smaller arrays or narrower elements: {whose} {most} bytes",
-        )
-
-
-def _extent(ctx: Context, value: Value, name: str, node: ast.Call) -> int:
-    extent = known_number(value)
-    if not isinstance(extent, int) or isinstance(extent, bool):
-        hint = "use literals, captured numbers or Const parameters"
-        raise ctx.error(f"the shape of {name}() must be known to the compiler, and is {describe(value)}", node, hint)
-    if extent < 1:
-        raise ctx.error(f"{name}() with an extent of {extent}", node, "each extent is at least 1")
-    return extent
-
-
-def _alignment(ctx: Context, value: Value, node: ast.Call) -> int:
-    alignment = known_number(value)
-    if isinstance(alignment, int) and alignment in _ALIGNMENTS:
-        return alignment
-    place = next((keyword.value for keyword in node.keywords if keyword.arg == "align"), node.args[-1])
-    what = describe(value) if alignment is None else str(alignment)
-    choices = ", ".join(map(str, _ALIGNMENTS))
-    raise ctx.error(f"the alignment of a shared array is one of {choices}, and this is {what}", place, "such as align=128")
-
-
-def _swizzle(ctx: Context, array: nodes.Array, value: Value, node: ast.Call) -> None:
-    """Lay the rows of an array out in a swizzled way."""
-    span = known_number(value)
-    if span == 0:
-        return
-    place = next((keyword.value for keyword in node.keywords if keyword.arg == "swizzle"), node.args[-1])
-    if not isinstance(span, int) or span not in swizzle.SPANS:
-        what = describe(value) if span is None else str(span)
-        raise ctx.error(
-            f"the swizzle of a shared array is 0, {', '.join(map(str, swizzle.SPANS))}, and this is {what}", place, "such as swizzle=128"
-        )
-    row = array.shape[-1] * array.type.itemsize
-    if row != span:
-        raise ctx.error(
-            f"the rows of `{array.name}` are {row} bytes long",
-            place,
-            f"with swizzle={span} they have {span // array.type.itemsize} elements of {array.type}",
-        )
-    array.swizzle = span
-    array.alignment = max(array.alignment, swizzle.pattern_bytes(span))
-
-
-def _array_name(ctx: Context, node: ast.Call) -> str | None:
-    """The name that the array is assigned to, for people."""
-    for name, value_node in ctx.frame.source.names.arrays:
-        if value_node is node:
-            return name
-    return None
 
 
 def _array_indices(ctx: Context, base: ArrayRef, subscript: Value, node: ast.Subscript) -> tuple[nodes.ValueOp, ...]:
@@ -546,90 +347,3 @@ def known_position(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ..
             ctx.arrays.append(base.array)
         return None
     return tuple(int(place.value) for place in places if isinstance(place, nodes.Constant))
-
-
-def fill_registers(ctx: Context, ref: ArrayRef | ViewRef) -> None:
-    """Make the variables of a local array in registers. Its elements start undefined; a variable needs a value, so they start as 0."""
-    if isinstance(ref, ViewRef) or ref.registers is None:
-        return
-    positions: list[tuple[int, ...]] = [()]
-    for extent in ref.array.shape:
-        positions = [(*position, i) for position in positions for i in range(extent)]
-    zero = ctx.constant(ref.array.type, 0)
-    for position in positions:
-        variable = ctx.new_variable(f"{ref.array.name}[{', '.join(map(str, position))}]", ref.array.type)
-        ctx.registers.add(variable)
-        ref.registers[position] = variable
-        ctx.set(variable, zero)
-
-
-def length(ctx: Context, value: Value, node: ast.AST) -> Value:
-    """`len(value)`."""
-    if isinstance(value, RemoteRef):
-        value = value.own
-    if isinstance(value, ViewRef):
-        return vectors.extent(ctx, value, 0)
-    if isinstance(value, MapRef):
-        return ctx.length(value.map)
-    if isinstance(value, BarrierRef):
-        return Literal(value.array.shape[0])
-    if isinstance(value, ArrayRef):
-        return Literal(value.shape[0])
-    if isinstance(value, Group | Vector):
-        return Literal(len(value.items))
-    raise ctx.error(f"{describe(value)} has no length", node, "len() is for arrays, tuples and vectors")
-
-
-def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name: str, node: ast.Attribute) -> Value:
-    """`.dtype`, `.unchecked`, `.shape` and `.nbytes` of arrays, `.dtype` and `.shape` of tensor maps."""
-    if isinstance(value, RemoteRef):
-        own = attribute(ctx, value.own, name, node)
-        return dataclasses.replace(value, own=own) if isinstance(own, ArrayRef | ViewRef) else own
-    if isinstance(value, MapRef):
-        if name == "shape":
-            return Group(tuple(ctx.length(value.map, dimension) for dimension in range(value.map.rank)))
-        if name == "dtype":
-            return value.map.type
-        raise ctx.error(f"a tensor map has no `{name}`", node, "it has .dtype and .shape")
-    if name == "nbytes" and isinstance(value, ArrayRef):
-        return Literal(value.array.size * value.array.type.itemsize)
-    if name == "dtype":
-        return value.vector or (value.view.type if isinstance(value, ViewRef) else value.array.type)
-    if name == "unchecked":
-        return dataclasses.replace(value, unchecked=True)
-    if name == "shape":
-        return (
-            Group(tuple(vectors.extent(ctx, value, dimension) for dimension in range(value.view.rank)))
-            if isinstance(value, ViewRef)
-            else Group(tuple(Literal(extent) for extent in value.shape))
-        )
-    of = value.view.type if isinstance(value, ViewRef) else value.array.type
-    more = ", .nbytes" if isinstance(value, ArrayRef) else ""
-    hint = f"it has .dtype, .shape{more} and .unchecked"
-    if isinstance(of, StructType) and name in of.by_name:
-        hint = f"its elements have: write {ctx.text(node.value)}[i].{name}"
-    raise ctx.error(f"an array has no `{name}`", node, hint)
-
-
-def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:
-    """`item in value`: whether it is an index of it."""
-    if isinstance(value, RemoteRef):
-        value = value.own
-    if isinstance(value, ViewRef) and value.view.rank == 1:
-        extent = vectors.extent(ctx, value, 0)
-    elif isinstance(value, ArrayRef) and len(value.shape) == 1:
-        extent = ctx.constant(I64, value.shape[0])
-    else:
-        hint = "such as `if i in y:`"
-        if isinstance(value, ViewRef):
-            hint = f"compare each index with its extent, as in i < {value.view.name}.shape[0]"
-        raise ctx.error(f"`in` asks whether an index lies in an array of one dimension, not in {describe(value)}", node, hint)
-    place = index(ctx, item, item_node, "the left side of `in`")
-    below = ctx.compare("lt", place, extent)
-    if (place.range or (-1, 0))[0] >= 0:
-        return below
-    above = ctx.compare("ge", place, ctx.constant(I64, 0))
-    both = ctx.binary("and", above, below)
-    if not isinstance(both, nodes.Constant):  # a constant is shared: it may be one of its own parts
-        ctx.connectives[both] = ("and", above, below)
-    return both

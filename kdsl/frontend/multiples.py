@@ -25,6 +25,8 @@ def multiple_of(ctx: Context, value: nodes.ValueOp) -> int:
             return value.multiple
         case nodes.ParameterValue():
             return ctx.contract.multiples.get(value.parameter.name, 1)
+        case nodes.Length(view=nodes.SharedView()):
+            return min(ctx.extent_multiples.get((value.view, value.dimension), 1), MOST)
         case nodes.Length():
             name = value.view.name if value.dimension == 0 else f"{value.view.name}.shape[{value.dimension}]"
             return ctx.contract.multiples.get(name, 1)

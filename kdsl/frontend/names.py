@@ -31,7 +31,7 @@ class NameTable:
     places: dict[str, list[ast.AST]] = field(default_factory=dict)
     """Where each name is bound."""
     arrays: list[tuple[str, ast.Call]] = field(default_factory=list)
-    """Calls that are assigned to a single name, for the names of arrays."""
+    """Calls whose results get a name, for the names of arrays."""
 
 
 def analyse(source: Source) -> NameTable:
@@ -78,6 +78,14 @@ class _Scan:
         self.order = 0
         self.arrays: list[tuple[str, ast.Call]] = []
 
+    def _name_arrays(self, target: ast.expr, value: ast.expr) -> None:
+        """Note calls that are assigned to a name, also side by side: `a, b = shared_array(…), shared_array(…)`."""
+        if isinstance(value, ast.Call) and isinstance(target, ast.Name):
+            self.arrays.append((target.id, value))
+        elif isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
+            for part, given in zip(target.elts, value.elts, strict=True):
+                self._name_arrays(part, given)
+
     def bind(self, name: str, path: Path, node: ast.AST) -> None:
         self.bound.setdefault(name, []).append(self.place(path))
         self.places.setdefault(name, []).append(node)
@@ -122,8 +130,7 @@ class _Scan:
                 self.block(node.orelse, self.nested(path))
             case ast.Assign():
                 self.expression(node.value, path)
-                if isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-                    self.arrays.append((node.targets[0].id, node.value))
+                self._name_arrays(node.targets[0], node.value)
                 for target in node.targets:
                     self.target(target, path)
             case ast.AugAssign():
@@ -133,6 +140,7 @@ class _Scan:
                 self.target(node.target, path)
             case ast.AnnAssign():
                 if node.value is not None:
+                    self._name_arrays(node.target, node.value)
                     self.expression(node.value, path)
                 self.target(node.target, path)
                 self.target(node.target, path)  # counts twice, because a name with a declared type always is a variable

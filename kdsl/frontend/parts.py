@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
-from kdsl.frontend.values import ArrayRef, Group, Literal, Place, Record, RemoteRef, Text, Value, ViewRef
+from kdsl.frontend.values import ArrayRef, Group, Literal, Place, Record, RemoteRef, Text, Value, Vector, ViewRef
 from kdsl.ir import nodes
 from kdsl.lang.struct_type import ArrayType, Field, FieldType, StructType
 from kdsl.lang.types import I64, DType
@@ -72,6 +72,8 @@ def target(ctx: Context, base: Value, node: ast.Attribute) -> Place:
     if isinstance(base, Record) and base.struct is not None:
         hint = f"structs are read only; make a new one, as in {base.name}(...), or write to an element of an array"
         raise ctx.error("a field of a struct value cannot be assigned", node, hint)
+    if isinstance(base, Vector):
+        raise ctx.error(f"`{ctx.text(node)}` cannot be assigned: a vector is not changed in place", node, f"make a new one: {base.type}(…)")
     raise ctx.error(
         f"`{ctx.text(node)}` cannot be assigned", node, "assign to a name, an element, a field of an element, or a tuple of those"
     )

@@ -86,7 +86,7 @@ def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))
         if fact.right is value and fact.left is not None:
             low = max(low, ranges.of(fact.left)[0] + (fact.kind == "lt"))
-    return low, high
+    return (low, high) if low <= high else ranges.of(value)  # guards that contradict each other: this never runs
 
 
 def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int = 0, lanes: int = 1) -> bool:
@@ -119,13 +119,15 @@ def run_inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, count:
     low, high = bounds(ctx, index)
     if low < 0:
         return False
-    if high + count <= ctx.contract.at_least.get(extent, 0):
+    fixed = view.extents[dimension] if isinstance(view, nodes.SharedView) else None
+    if high + count <= (fixed if isinstance(fixed, int) else ctx.contract.at_least.get(extent, 0)):
         return True
+    source = ctx.exact_extents.get((view, dimension)) if isinstance(view, nodes.SharedView) else None
     for fact in ctx.facts:
-        if not isinstance(fact.right, nodes.Length) or not isinstance(fact.left, nodes.Binary) or fact.left.op != "add":
+        if fact.right is None or not isinstance(fact.left, nodes.Binary) or fact.left.op != "add":
             continue
-        bound = _extent(fact.right.view.name, fact.right.dimension)
-        if bound != extent and bound not in ctx.contract.at_least_view.get(extent, ()):
+        bound = _extent(fact.right.view.name, fact.right.dimension) if isinstance(fact.right, nodes.Length) else ""
+        if bound != extent and bound not in ctx.contract.at_least_view.get(extent, ()) and fact.right is not source:
             continue
         for start, ahead in ((fact.left.left, fact.left.right), (fact.left.right, fact.left.left)):
             if start is index and ranges.of(ahead)[0] + (fact.kind == "lt") >= count:

@@ -12,6 +12,7 @@ from typing import Final
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import index
+from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.values import Value, ViewRef
 from kdsl.ir import nodes
 from kdsl.lang.types import DType
@@ -34,6 +35,7 @@ def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value],
     places = written.elts if isinstance(written, ast.Tuple) and len(written.elts) == len(shape) else [written] * len(shape)
     extents: list[int | str] = []
     sources: dict[int, nodes.ValueOp] = {}
+    multiples: dict[int, int] = {}
     for dimension, (item, place) in enumerate(zip(shape, places, strict=True)):
         lanes = of.lanes if isinstance(of, VectorType) and dimension == len(shape) - 1 else 1
         if isinstance(item, int):
@@ -42,6 +44,7 @@ def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value],
         value = index(ctx, item, place, "an extent of shared_array()")
         text = _text(ctx, value, place)[0]
         extents.append(f"{lanes} * ({text})" if lanes > 1 else text)
+        multiples[dimension] = lanes * multiple_of(ctx, value)
         if _is_exact(value):
             sources[dimension] = value
     vector, number = (of, of.element) if isinstance(of, VectorType) else (None, of)
@@ -51,6 +54,7 @@ def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value],
     )  # fmt: skip
     ctx.shared_views.append(view)
     ctx.exact_extents.update({(view, dimension): value for dimension, value in sources.items()})
+    ctx.extent_multiples.update({(view, dimension): multiple for dimension, multiple in multiples.items()})
     return ViewRef(view, vector=vector)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from kdsl.frontend import memory
+from kdsl.frontend import arrays, memory
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce
 from kdsl.frontend.parts import element, number_field, numbers, positions
@@ -295,7 +295,7 @@ def whole(ctx: Context, of: StructType | ArrayType, items: Sequence[Value], name
 def array_of(ctx: Context, of: ArrayType, items: Iterable[Value], name: str, node: ast.AST | nodes.Location) -> ArrayRef:
     """An array in a struct value: a local array of its own, which is only read."""
     array = nodes.Array(name, of.element, of.shape, "local")
-    ref = memory.local_array(ctx, array, node)
+    ref = arrays.local_array(ctx, array, node)
     for position, item in zip(positions(of.shape), items, strict=True):
         for part, number in zip(numbers(ctx, _own(ctx, ref, position)), flattened(ctx, of.element, item), strict=True):
             assert isinstance(part.type, DType)

@@ -9,9 +9,10 @@ import numpy as np
 
 from kdsl.frontend import structs, tables
 from kdsl.frontend.captures import MISSING
-from kdsl.frontend.context import AnySlot, Context, FixedSlot, GroupSlot, Slot
+from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, is_loose, type_of, with_article
 from kdsl.frontend.decisions import Key, NameType
+from kdsl.frontend.frames import AnySlot, FixedSlot, GroupSlot, Slot
 from kdsl.frontend.values import Foreign, Group, Literal, LiteralChoice, Record, Value, Vector, describe, from_python
 from kdsl.frontend.vectors import coerce_vector
 from kdsl.ir import nodes

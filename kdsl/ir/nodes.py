@@ -16,6 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from kdsl.ir.control import Block as Block
+from kdsl.ir.control import Break as Break
+from kdsl.ir.control import Continue as Continue
+from kdsl.ir.control import Counter as Counter
+from kdsl.ir.control import ForRange as ForRange
+from kdsl.ir.control import If as If
+from kdsl.ir.control import Leave as Leave
+from kdsl.ir.control import Return as Return
+from kdsl.ir.control import Scope as Scope
+from kdsl.ir.control import While as While
 from kdsl.ir.instruction import Element as Element
 from kdsl.ir.instruction import Instruction as Instruction
 from kdsl.ir.instruction import Option as Option
@@ -32,6 +42,35 @@ from kdsl.ir.places import StructParameter as StructParameter
 from kdsl.ir.places import TensorMap as TensorMap
 from kdsl.ir.places import Variable as Variable
 from kdsl.ir.places import View as View
+from kdsl.ir.together import ATOMIC as ATOMIC
+from kdsl.ir.together import Agreed as Agreed
+from kdsl.ir.together import Atomic as Atomic
+from kdsl.ir.together import AtomicName as AtomicName
+from kdsl.ir.together import Barrier as Barrier
+from kdsl.ir.together import Clock as Clock
+from kdsl.ir.together import Exchange as Exchange
+from kdsl.ir.together import Fence as Fence
+from kdsl.ir.together import OrderName as OrderName
+from kdsl.ir.together import ScopeName as ScopeName
+from kdsl.ir.together import Sleep as Sleep
+from kdsl.ir.values import BINARY as BINARY
+from kdsl.ir.values import UNARY as UNARY
+from kdsl.ir.values import Binary as Binary
+from kdsl.ir.values import BinaryName as BinaryName
+from kdsl.ir.values import Bitcast as Bitcast
+from kdsl.ir.values import Cast as Cast
+from kdsl.ir.values import Compare as Compare
+from kdsl.ir.values import CompareName as CompareName
+from kdsl.ir.values import Constant as Constant
+from kdsl.ir.values import Fma as Fma
+from kdsl.ir.values import Length as Length
+from kdsl.ir.values import OnGpu as OnGpu
+from kdsl.ir.values import ParameterValue as ParameterValue
+from kdsl.ir.values import Select as Select
+from kdsl.ir.values import Special as Special
+from kdsl.ir.values import SpecialName as SpecialName
+from kdsl.ir.values import Unary as Unary
+from kdsl.ir.values import UnaryName as UnaryName
 from kdsl.ir.vector import LoadVector as LoadVector
 from kdsl.ir.vector import StoreVector as StoreVector
 from kdsl.lang.attributes import PLAIN, Attributes
@@ -39,168 +78,6 @@ from kdsl.lang.struct_type import Field as Field
 from kdsl.lang.types import DType
 
 # ------------------------------------------------------------------------------------------------------------------------- operations
-
-
-@dataclass(eq=False, kw_only=True)
-class Constant(ValueOp):
-    """A number of the type `type`: int for integers, bool for `bool`, float for floats (already rounded)."""
-
-    value: bool | int | float
-
-
-@dataclass(eq=False, kw_only=True)
-class ParameterValue(ValueOp):
-    """The value of a scalar parameter."""
-
-    parameter: ScalarParameter
-
-
-@dataclass(eq=False, kw_only=True)
-class Length(ValueOp):
-    """The extent of a view along a dimension, i64, never negative; of a view of rank 1, its number of elements."""
-
-    view: View
-    dimension: int = 0
-
-
-SpecialName: TypeAlias = Literal[
-    "thread_idx.x", "thread_idx.y", "thread_idx.z",
-    "block_idx.x", "block_idx.y", "block_idx.z",
-    "grid_dim.x", "grid_dim.y", "grid_dim.z",
-    "thread_rank", "lane_index", "warp_index", "warp_group_index", "cluster_rank",
-]  # fmt: skip
-"""`thread_rank` is thread_idx.x + block_dim.x * (thread_idx.y + block_dim.y * thread_idx.z); `lane_index` is thread_rank % 32,
-`warp_index` thread_rank // 32, `warp_group_index` thread_rank // 128. `cluster_rank` is the number of the block in its cluster, x fastest."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Special(ValueOp):
-    """Where the thread stands, i64 with a known range."""
-
-    name: SpecialName
-
-
-@dataclass(eq=False, kw_only=True)
-class OnGpu(ValueOp):
-    """A bool that is known when code is made: True on the GPU, False on the CPU. Chooses between inline PTX and what stands for it."""
-
-
-UnaryName: TypeAlias = Literal[
-    "neg",
-    "invert",
-    "not",
-    "abs",
-    "sqrt",
-    "floor",
-    "ceil",
-    "trunc",
-    "rint",
-    "tf32",
-    "popcount",
-    "leading_zeros",
-    "trailing_zeros",
-    "reverse_bits",
-]
-UNARY: Final[dict[str, str]] = {
-    "neg": "integers wrap; a float's sign flips",
-    "invert": "~x, integers",
-    "not": "bool",
-    "abs": "the smallest integer wraps to itself; a float loses its sign",
-    "sqrt": "floats, correctly rounded",
-    "floor": "floats, to an integral float",
-    "ceil": "floats, to an integral float",
-    "trunc": "floats, to an integral float",
-    "rint": "floats, to an integral float, ties to even",
-    "tf32": "f32, to 10 bits behind the binary point, ties away from 0",
-    "popcount": "integers, the number of bits that are 1",
-    "leading_zeros": "integers, the number of 0 bits above the highest 1; the width for 0",
-    "trailing_zeros": "integers, the number of 0 bits below the lowest 1; the width for 0",
-    "reverse_bits": "integers",
-}
-
-
-@dataclass(eq=False, kw_only=True)
-class Unary(ValueOp):
-    """`op` applied to one operand of the same type; meanings in `UNARY`."""
-
-    op: UnaryName
-    operand: ValueOp
-
-
-BinaryName: TypeAlias = Literal[
-    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max", "fmin", "fmax", "multiply_high"
-]
-BINARY: Final[dict[str, str]] = {
-    "add": "integers wrap; floats round to nearest even, never contracted by a backend",
-    "sub": "likewise",
-    "mul": "likewise",
-    "div": "floats, correctly rounded",
-    "floordiv": "integers: towards minus infinity, by zero 0, INT_MIN // -1 wraps",
-    "mod": "integers: the sign of the divisor, by zero 0, INT_MIN % -1 is 0",
-    "and": "integers bitwise, or bool (both sides evaluated)",
-    "or": "likewise",
-    "xor": "likewise",
-    "shl": "integers; an amount that is negative or at least the width gives 0",
-    "shr": "integers, arithmetic if signed; such an amount gives 0, or -1 for a negative signed operand",
-    "min": "floats: NaN if either is, -0 below 0",
-    "max": "likewise",
-    "fmin": "floats: ignores a NaN, -0 below 0",
-    "fmax": "likewise",
-    "multiply_high": "integers, the upper half of the full product",
-}
-
-
-@dataclass(eq=False, kw_only=True)
-class Binary(ValueOp):
-    """`op` applied to two operands of the same type as the result; meanings in `BINARY`."""
-
-    op: BinaryName
-    left: ValueOp
-    right: ValueOp
-
-
-@dataclass(eq=False, kw_only=True)
-class Fma(ValueOp):
-    """a * b + c of floats, rounded once."""
-
-    a: ValueOp
-    b: ValueOp
-    c: ValueOp
-
-
-CompareName: TypeAlias = Literal["lt", "le", "gt", "ge", "eq", "ne"]
-
-
-@dataclass(eq=False, kw_only=True)
-class Compare(ValueOp):
-    """A `bool`; operands have one type. With a NaN only `ne` is true."""
-
-    op: CompareName
-    left: ValueOp
-    right: ValueOp
-
-
-@dataclass(eq=False, kw_only=True)
-class Select(ValueOp):
-    """`then` if `condition` else `orelse`; both are already evaluated."""
-
-    condition: ValueOp
-    then: ValueOp
-    orelse: ValueOp
-
-
-@dataclass(eq=False, kw_only=True)
-class Cast(ValueOp):
-    """Conversion to `type`: integers wrap; float to integer truncates, saturates, NaN gives 0; to bool is `!= 0`; to float rounds to nearest even."""
-
-    operand: ValueOp
-
-
-@dataclass(eq=False, kw_only=True)
-class Bitcast(ValueOp):
-    """The same bits as another type of the same width."""
-
-    operand: ValueOp
 
 
 @dataclass(eq=False, kw_only=True)
@@ -237,102 +114,6 @@ class Check(ValueOp):
     site: int
     remote: ValueOp | None = None
     """As of `Load`."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Exchange(ValueOp):
-    """A value formed from several lanes of the warp, by the table of `kdsl.lang.intrinsics`; it has no other effect."""
-
-    name: str
-    arguments: tuple[ValueOp, ...]
-    width: int = 32
-    """Of a shuffle: lanes of a segment (2, 4, 8, 16 or 32), within which it stays."""
-    mask: ValueOp | None = None
-    """u32, bit n says that lane n takes part; it names the lane itself, and every lane that is named, and has not returned, comes with the same mask.
-    None: all that have not returned."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Agreed(ValueOp):
-    """`value`, which all threads of the block, or lanes of the warp, that have not returned hold; they come together. If they do not hold the same, the
-    failure is recorded under `site`, and all get the value of one of them."""
-
-    value: ValueOp
-    among: Literal["block", "warp"]
-    """Who compares."""
-    site: int
-
-
-ScopeName: TypeAlias = Literal["block", "device", "system"]
-OrderName: TypeAlias = Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"]
-AtomicName: TypeAlias = Literal["add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas", "inc", "dec", "load", "store"]
-ATOMIC: Final[dict[str, str]] = {
-    "add": "old + value; integers wrap, floats round to nearest even (f32 in global memory may flush subnormals)",
-    "sub": "old - value, likewise",
-    "min": "the smaller of old and value, integers",
-    "max": "the larger of old and value, integers",
-    "and": "old & value",
-    "or": "old | value",
-    "xor": "old ^ value",
-    "exchange": "value",
-    "cas": "(compare, value): value if old has the bits of compare, else old",
-    "inc": "(limit): 0 if old >= limit, else old + 1; u32",
-    "dec": "(limit): limit if old == 0 or old > limit, else old - 1; u32",
-    "load": "no change",
-    "store": "value; the result is 0 and not old",
-}
-
-
-@dataclass(eq=False, kw_only=True)
-class Atomic(ValueOp):
-    """Change one element of a view or shared array by `ATOMIC[op]`, indivisibly among the threads of `scope`; the result is its value before (old).
-
-    `order` is the memory order of the PTX and C++ memory models. Lanes of a group do it one after the other, in any order. If `checked` and an index is
-    outside, nothing is changed, the result is 0, and the failure is recorded under `site`.
-    """
-
-    name: str
-    """Its row in the table."""
-    op: AtomicName
-    memory: Memory
-    indices: tuple[ValueOp, ...]
-    """As of a `Load`."""
-    arguments: tuple[ValueOp, ...]
-    """Of the type of the element; see `ATOMIC`."""
-    scope: ScopeName
-    order: OrderName
-    checked: bool
-    site: int
-    remote: ValueOp | None = None
-    """As of `Load`."""
-    field: Field | None = None
-    """Which number, of elements that are structs."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Clock(ValueOp):
-    """A counter of the GPU, i64, read here and now; differs from read to read. GPU only."""
-
-    name: str
-    """Its row in the table."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Fence(Op):
-    """Accesses of the thread before it come before those after it, for all threads of `scope`; fences of a scope have one order."""
-
-    name: str
-    """Its row in the table."""
-    scope: ScopeName
-
-
-@dataclass(eq=False, kw_only=True)
-class Sleep(Op):
-    """Suspend the thread for between 0 and twice `nanoseconds` (u32). GPU only."""
-
-    name: str
-    """Its row in the table."""
-    nanoseconds: ValueOp
 
 
 @dataclass(eq=False, kw_only=True)
@@ -379,89 +160,6 @@ class Print(Op):
 
     values: tuple[ValueOp, ...]
     site: int
-
-
-@dataclass(eq=False, kw_only=True)
-class Barrier(Op):
-    """All threads of the block that have not returned arrive; their writes to shared and global memory before it are visible after it."""
-
-
-@dataclass(eq=False, kw_only=True)
-class If(Op):
-    """Run one of two blocks."""
-
-    condition: ValueOp
-    then: Block
-    orelse: Block
-
-
-@dataclass(eq=False, kw_only=True)
-class While(Op):
-    """Evaluate `head`, leave if `condition` (defined in or before it) is False (after `orelse`), run `body`, repeat."""
-
-    head: Block
-    condition: ValueOp
-    body: Block
-    orelse: Block
-
-
-@dataclass(eq=False, kw_only=True)
-class Counter(ValueOp):
-    """The i64 loop value of the `ForRange` that defines it, constant within one trip."""
-
-    multiple: int = 1
-    """A power of two of which it is known to be a multiple."""
-
-
-@dataclass(eq=False, kw_only=True)
-class ForRange(Op):
-    """Python's `for counter in range(start, stop, step)`, operands i64 and evaluated once; a step of 0 makes no trip; then `orelse`, unless broken."""
-
-    counter: Counter
-    start: ValueOp
-    stop: ValueOp
-    step: ValueOp
-    body: Block
-    orelse: Block
-
-
-@dataclass(eq=False, kw_only=True)
-class Break(Op):
-    """Leave the innermost loop without its `orelse`. Last in its block."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Continue(Op):
-    """Begin the next trip of the innermost loop. Last in its block."""
-
-
-@dataclass(eq=False, kw_only=True)
-class Scope(Op):
-    """Run `body` once; `Leave` jumps to its end. An expanded call or a trip of an unrolled loop."""
-
-    body: Block
-
-
-@dataclass(eq=False, kw_only=True)
-class Leave(Op):
-    """Jump to the end of an enclosing scope, out of any loops between. Last in its block."""
-
-    scope: Scope
-
-
-@dataclass(eq=False, kw_only=True)
-class Return(Op):
-    """The thread is done. Last in its block."""
-
-
-@dataclass(eq=False)
-class Block:
-    """Operations in order."""
-
-    ops: list[Op] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[Op]:
-        return iter(self.ops)
 
 
 # ----------------------------------------------------------------------------------------------------------------------------- kernels

@@ -30,6 +30,7 @@ from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import is_aligned, shares_elements
 from kdsl.runtime.lock import compiling
 from kdsl.runtime.memory import ALIGNMENT
+from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
 
@@ -173,7 +174,8 @@ class CpuPlan(Plan):
 
     def __init__(self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes) -> None:
         super().__init__(kernel, device, launchable, attributes)
-        self._function = CpuFunction(cast("Any", launchable.code))
+        code = cast("Any", launchable.code)
+        self._function = SanitizedFunction(code) if isinstance(code, InstrumentedCode) else CpuFunction(code)
 
     def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         """They lie behind what the code itself needs of the scratch memory."""

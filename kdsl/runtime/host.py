@@ -17,6 +17,7 @@ from kdsl.runtime.device import Device
 from kdsl.runtime.memory import CpuMemory, Memory
 from kdsl.runtime.printing import Output
 from kdsl.runtime.record import FailureRecord, find_site
+from kdsl.runtime.sanitizer import session, shadow
 from kdsl.runtime.stream import Event, Stream
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class CpuDevice(Device):
 
     def __init__(self) -> None:
         self.default_stream = Stream(self)
-        # the record, then the claim on a cache line of its own, with what is printed behind it
-        self._record = CpuMemory(self, RECORD_SIZE + PRINT_DATA + PRINT_BYTES, zeroed=True)
+        # the record, then the claim on a cache line of its own, with what is printed behind it, then the address of the sanitizer's state
+        self._record = CpuMemory(self, RECORD_SIZE + PRINT_DATA + PRINT_BYTES + 8, zeroed=True)
         claim = self._record.bytes[RECORD_SIZE : RECORD_SIZE + 8].view(np.uint64)
 
         def clear_claim() -> None:
@@ -76,19 +77,25 @@ class CpuDevice(Device):
         return CpuExecutable(self, steps)
 
     def _allocate(self, nbytes: int, *, zeroed: bool) -> Memory:
-        return CpuMemory(self, nbytes, zeroed=zeroed)
+        made = CpuMemory(self, nbytes, zeroed=zeroed)
+        if session() is not None:
+            shadow.watch(made, written=zeroed)
+        return made
 
     def _upload(self, to: Array, host: npt.NDArray[Any]) -> None:
         _elements(to)[:] = host
+        shadow.wrote(to)
 
     def _download(self, host: npt.NDArray[Any], source: Array) -> None:
         host[:] = _elements(source)
 
     def _copy(self, to: Array, source: Array) -> None:
         _elements(to)[:] = _elements(source)  # NumPy copies through a buffer where they overlap
+        shadow.copied(to, source)
 
     def _fill(self, to: Array, value: Any) -> None:
         _elements(to).fill(value)
+        shadow.wrote(to)
 
 
 def _elements(array: Array) -> npt.NDArray[Any]:

@@ -35,6 +35,8 @@ class Memory:
         """Its home stream, None once it has been freed."""
         self.others: set[Stream] = set()
         """Other streams that have used it since the home stream last waited for them."""
+        self.shadow: object = None
+        """What the sanitizer knows of it."""
 
     def join(self, stream: Stream) -> None:
         """Let `stream` use the memory from now on. The first time it waits for what the home stream holds now."""

@@ -1,20 +1,27 @@
-"""The matrix product C <- alpha A B (+ C) of strided operands, in batches along two axes.
+"""The matrix product C <- alpha A B (+ C) of strided operands, in batches along two axes, in fp32 or with tensor cores.
 
-Left out: bias and activation in the same launch, and any split along k.
+Left out: how operands are prepared for tensor cores (`matmul_operands.py`), and the ways through their kernels (`matmul_paths.py`).
 """
 
 import operator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from kdsl import Array, Kernel
+from kdsl import Array, Kernel, bf16, f16, f32
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
-from staleynet.ops.checks import check_size
+from staleynet.ops.checks import check_length, check_size
+from staleynet.ops.matmul_operands import Matrix, parts_along_k, partial_products
+from staleynet.ops.matmul_paths import Epilogue, finish, on_hopper, tensor_product, wide_product
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 """The names of the kernels, from the simplest to the fastest."""
 
+Precision: TypeAlias = Literal["fp32", "3xtf32", "tf32", "bf16", "f16"]
+"""How a product is computed."""
+
+_LARGE = 1 << 21
+"""Products of numbers from which on warps that only copy are worth their while."""
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
 _BLOCKED_ON_CPU = tuple(
@@ -87,50 +94,113 @@ def matmul(
     heads: int = 1,
     alpha: float = 1.0,
     accumulate: bool = False,
-    version: Version = "register_blocked",
+    bias: Array | None = None,
+    activation: Literal["gelu"] | None = None,
+    precision: Precision = "fp32",
+    version: Version | None = None,
 ) -> None:
-    """C <- alpha A B, or with `accumulate` C <- C + alpha A B, for each of `sequences` * `heads` pairs of matrices.
+    """C <- alpha A B, or with `accumulate` C <- C + alpha A B, for each of `sequences` * `heads` pairs of matrices; with `bias` (n elements, f32) or `activation` C <- GELU(alpha A B + bias).
 
-    A is m x k, B is k x n, C is m x n. Every element is summed along k in ascending order with fused multiply-adds, whatever the version,
-    so the bits depend on the operands only. Elements of `c.array` that C does not contain are left alone.
+    A is m x k, B is k x n, C is m x n. Elements of `c.array` that C does not contain are left alone.
 
-    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, and for an unknown version;
+    `precision` says how:
+    - "fp32": all arrays are f32, and every element is summed along k in ascending order with fused multiply-adds, whatever the device, so the bits depend on the operands only. Where C is small and k
+      is long, the sums of a few parts along k are computed so, and added in ascending order (`parts_along_k`).
+    - "3xtf32": on tensor cores from tf32 parts, with errors like those of fp32. Where there is no `wgmma` it is computed as fp32.
+    - "tf32", "bf16", "f16": operands are rounded to that type (to nearest even), unless their arrays hold it, and multiplied on tensor cores with sums in f32. C may be f32, bf16 or f16.
+    All but fp32 give the same bits in each run, not on each device.
+
+    `version` names one of the kernels for fp32 that the model began with; without it the fastest is taken.
+
+    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, for an unknown version or precision, and for element types that do not suit it;
     `kdsl.LaunchError` if an operand does not fit its array, or if C overlaps A or B.
     """
-    if version not in _KERNELS:
+    if version is not None and version not in _KERNELS:
         raise ValueError(f"matmul: there is no version {version!r}; choose one of {', '.join(get_args(Version))}")
+    if precision not in get_args(Precision):
+        raise ValueError(f"matmul: there is no precision {precision!r}; choose one of {', '.join(get_args(Precision))}")
+    if version is not None and precision != "fp32":
+        raise ValueError(f"matmul: version {version!r} is one of fp32; leave it out for {precision}")
+    if activation not in (None, "gelu"):
+        raise ValueError(f"matmul: there is no activation {activation!r}; it is 'gelu' or None")
+    if accumulate and (bias is not None or activation is not None):
+        raise ValueError("matmul: a bias or an activation does not go with accumulate; add to C afterwards")
     check_size("matmul", m=m, n=n, k=k, sequences=sequences, heads=heads)
+    if bias is not None:
+        check_length("matmul", "bias", bias, n, "n")
     for name, operand in (("c", c), ("a", a), ("b", b)):
         for axis in ("row", "column", "sequence", "head"):
             stride = operator.index(getattr(operand, axis))
             if not 0 <= stride < 2**63:
                 raise ValueError(f"matmul: the {axis} stride of {name} must not be negative, got {stride}")
+        if precision != "fp32" and operand.array.dtype not in (f32, bf16, f16):
+            raise ValueError(f"matmul: {name} is an array of {operand.array.dtype}; {precision} takes f32, bf16 and f16")
     _check_distinct(c, m=m, n=n, sequences=sequences, heads=heads)
+    epilogue = Epilogue(alpha, accumulate, bias, activation is not None)
+    if precision == "3xtf32" and not on_hopper(c.array):
+        precision = "fp32"
+    batch = sequences * heads
+    parts = parts_along_k(precision, m, n, k, batch)
+    left, right = (_matrices(x, rows, k, sequences, heads) for x, rows in ((a, m), (transposed(b), n)))
+    out = _matrices(c, m, n, sequences, heads)
+    regular = 0 not in (batch, m, n, k) and version is None and all(x.fits and x.base.flat for x in (out, left, right))
+    if regular and precision != "fp32":
+        if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
+            out, left, right = out.turned, right, left
+        tensor_product(out, left, right, precision, parts, epilogue)
+        return
+    if regular and on_hopper(c.array) and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right)):
+        if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
+            out, left, right = out.turned, right, left
+        wide_product(out, left, right, parts, epilogue)
+        return
+    kernel = _kernel(version or "register_blocked", c.array.device.target, m, n, k)
+    if regular and (parts > 1 or not epilogue.plain):
+        out_parts, sums = partial_products(c.array, parts, sequences, heads, m, n)
+        if parts > 1:
+            left, right = left.split(parts), right.split(parts)
+        _ladder(kernel, out_parts, left, right, 1.0, False)
+        finish(out, sums, epilogue)
+        return
+    if not epilogue.plain and 0 not in (batch, m, n):
+        raise ValueError(
+            "matmul: a bias or an activation needs k of at least 1, no version, and arrays of one dimension that hold the operands"
+        )
+    _ladder(kernel, out, left, right, alpha, accumulate)
+
+
+def _matrices(x: Operand, rows: int, columns: int, sequences: int, heads: int) -> Matrix:
+    return Matrix(x.array, (sequences, heads, rows, columns), (x.sequence, x.head, x.row, x.column))
+
+
+def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: bool) -> None:
+    """Launch one of the kernels of the ladder for C <- alpha A B^T (+ C)."""
+    sequences, heads, m, n = c.shape
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
     # too), and no two threads write the same element of C.
-    _kernel(version, c.array.device.target, m, n, k)(
-        c.array,
-        a.array,
-        b.array,
+    kernel(
+        c.base,
+        a.base,
+        b.base,
         Product(
             sequences=sequences,
             heads=heads,
             m=m,
             n=n,
-            k=k,
+            k=a.shape[3],
             accumulate=int(accumulate),
-            c_sequence=c.sequence,
-            c_head=c.head,
-            c_row=c.row,
-            c_column=c.column,
-            a_sequence=a.sequence,
-            a_head=a.head,
-            a_row=a.row,
-            a_column=a.column,
-            b_sequence=b.sequence,
-            b_head=b.head,
-            b_row=b.row,
-            b_column=b.column,
+            c_sequence=c.strides[0],
+            c_head=c.strides[1],
+            c_row=c.strides[2],
+            c_column=c.strides[3],
+            a_sequence=a.strides[0],
+            a_head=a.strides[1],
+            a_row=a.strides[2],
+            a_column=a.strides[3],
+            b_sequence=b.strides[0],
+            b_head=b.strides[1],
+            b_row=b.strides[3],
+            b_column=b.strides[2],
             alpha=alpha,
         ),
     )

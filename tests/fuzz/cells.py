@@ -43,11 +43,13 @@ class Cells:
     """Elements in order; a bool is 0 or 1, or whatever byte was there at the start."""
     places: Strided | None = None
     """Where they lie, if there is more than one dimension."""
+    types: tuple[str, ...] = ()
+    """Types of the numbers of an element that is a struct."""
     zero: Any = field(init=False)
     """What a read outside gives."""
 
     def __post_init__(self) -> None:
-        self.zero = False if self.type == "bool" else 0 if self.type in INTEGERS else 0.0
+        self.zero = tuple(map(_zero, self.types)) if self.types else _zero(self.type)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,7 +83,31 @@ class Cells:
         """Change an element."""
         at = self._inside(place, line, thread)
         if at is not None:
+            if self.types:
+                value = tuple(int(v != 0) if of == "bool" else v for of, v in zip(self.types, value, strict=True))
             self.cells[at] = int(value) if self.type == "bool" else value
+
+    def store_number(self, place: Any, position: int, value: Any, line: int, thread: Any) -> None:
+        """Change a number of an element that is a struct."""
+        at = self._inside(place, line, thread)
+        if at is not None:
+            self.cells[at] = (*self.cells[at][:position], value, *self.cells[at][position + 1 :])
+
+    def load_vector(self, place: Any, lanes: int, line: int, thread: Any) -> tuple[Any, ...]:
+        """So many numbers side by side, zeros if they are not all inside."""
+        extent = len(self.cells) // lanes
+        if not 0 <= place < extent:
+            thread.fail(line, place, extent)
+            return (self.zero,) * lanes
+        return tuple(self.cells[place * lanes : (place + 1) * lanes])
+
+    def store_vector(self, place: Any, value: tuple[Any, ...], line: int, thread: Any) -> None:
+        """Change numbers side by side, all or none."""
+        extent = len(self.cells) // len(value)
+        if 0 <= place < extent:
+            self.cells[place * len(value) : (place + 1) * len(value)] = value
+        else:
+            thread.fail(line, place, extent)
 
     def atomic(self, name: str, place: Any, value: Any, line: int, thread: Any) -> Any:
         """Change an element of an integer type; what it was."""
@@ -93,12 +119,16 @@ class Cells:
         return old
 
 
-def new_cells(of: str, shape: tuple[int, ...]) -> Cells:
+def _zero(of: str) -> Any:
+    return False if of == "bool" else 0 if of in INTEGERS else 0.0
+
+
+def new_cells(of: str, shape: tuple[int, ...], types: tuple[str, ...] = ()) -> Cells:
     """A shared or local array."""
     size, strides = 1, []
     for extent in reversed(shape):
         strides.append(size)
         size *= extent
-    made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None)
+    made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None, types)
     made.cells = [made.zero] * size
     return made

@@ -47,9 +47,11 @@ class Case:
     def check_cpu(self) -> None:
         """Run it on the CPU target at both levels. Raises Difference."""
         host = HostCpu.detect()
-        # programs of every third seed use the narrower vectors of another generation at the low level, which every x86-64-v4 processor has too
-        other = HostCpu("x86-64-v3") if host.generation == "x86-64-v4" and self.seed % 3 == 0 else host
-        compiled = OnCpu(self.built, [(other, 0), (host, 3)])
+        if (
+            host.generation == "x86-64-v4" and self.seed % 3 == 0
+        ):  # the narrower vectors of another generation, which these processors have, too
+            host = HostCpu("x86-64-v3")
+        compiled = OnCpu(self.built, host, (0, 3))
         for number, (name, _, _) in enumerate(compiled.codes):
             for expected in self.expected:
                 self.compare(name, expected, compiled.run(number, expected.arguments, self.program.grid))

@@ -9,7 +9,7 @@ import ctypes
 import itertools
 import linecache
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,20 +87,17 @@ Entry: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_
 
 
 class OnCpu:
-    """A program compiled for the CPU target at several settings."""
+    """A program compiled for the CPU target at several levels of optimisation."""
 
-    def __init__(self, built: Built, settings: list[tuple[HostCpu, int]]) -> None:
+    def __init__(self, built: Built, host: HostCpu, levels: Sequence[int]) -> None:
         self.built = built
         self.codes = []
-        made: dict[HostCpu, tuple[bytes, str, int]] = {}
-        for host, level in settings:
-            if host not in made:
-                module, entry, scratch = build_module(built.kernel, host)
-                made[host] = (parse(module).as_bitcode(), entry, scratch)
-            bitcode, entry, scratch = made[host]
-            parsed = llvm.parse_bitcode(bitcode)
-            optimise(parsed, host.machine(level), level)
-            code = load(CpuObject(host.machine(level).emit_object(parsed), entry, scratch))
+        module, entry, scratch = build_module(built.kernel, host)
+        parsed = parse(module)
+        copies = [parsed, *(llvm.parse_bitcode(parsed.as_bitcode()) for _ in levels[1:])]
+        for level, copy in zip(levels, copies, strict=True):
+            optimise(copy, host.machine(level), level)
+            code = load(CpuObject(host.machine(level).emit_object(copy), entry, scratch))
             self.codes.append((f"{host.generation} -O{level}", code, Entry(code.address)))
 
     def run(self, number: int, arguments: Arguments, grid: tuple[int, int, int]) -> Outcome:
@@ -112,8 +109,8 @@ class OnCpu:
         image.write(memory)
         start = int(memory.ctypes.data)
         buffer = pack(self.built.layout, arguments, grid, {name: start + at for name, at in image.offsets.items()})
-        scratch = np.full(code.scratch_bytes + 128, _FILL, np.uint8)
-        entry(ctypes.addressof(buffer), 0, grid[0] * grid[1] * grid[2], scratch.ctypes.data + -scratch.ctypes.data % 64)
+        scratch = np.full(code.scratch_bytes + 1024, _FILL, np.uint8)
+        entry(ctypes.addressof(buffer), 0, grid[0] * grid[1] * grid[2], scratch.ctypes.data + -scratch.ctypes.data % 1024)
         return image.outcome(memory)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
@@ -18,16 +18,22 @@ from tests.fuzz.values import (
     Literal,
     Memory,
     Number,
+    Struct,
     Tuple,
     Typed,
     Value,
+    Vector,
     alone,
+    as_vector,
     coerce,
     converted,
+    field_of,
     firm,
     is_loose,
     join,
+    lifted,
     number,
+    vector_of,
 )
 
 SYMBOLS: Final[dict[type[ast.AST], str]] = {
@@ -107,6 +113,18 @@ class Expressions:
         """Whether the name is that of a `@function`."""
         raise NotImplementedError
 
+    def is_vector(self, name: str) -> bool:
+        """Whether a name holds a vector."""
+        raise NotImplementedError
+
+    def is_struct(self, name: str) -> bool:
+        """Whether a name holds a struct."""
+        raise NotImplementedError
+
+    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Names and types of the numbers of a struct; none if the name is of something else."""
+        raise NotImplementedError
+
     def suspend(self) -> None:
         """Note that threads wait for one another here."""
         raise NotImplementedError
@@ -151,23 +169,25 @@ class Expressions:
 
     # ----------------------------------------------------------------------------------------------------------- operators
 
-    def binary_node(self, node: ast.BinOp) -> Number:
+    def binary_node(self, node: ast.BinOp) -> Value:
         """`a + b` and its kin."""
         symbol = SYMBOLS[type(node.op)]
         if symbol in "+-":
             return self.sum(symbol, node.left, node.right)
-        return self.binary(symbol, number(self.value(node.left)), number(self.value(node.right)))
+        return lifted([self.value(node.left), self.value(node.right)], lambda a, b: self.binary(symbol, a, b))
 
-    def sum(self, symbol: str, left: ast.expr | Number, right: ast.expr) -> Number:
+    def sum(self, symbol: str, left: ast.expr | Value, right: ast.expr) -> Value:
         """A sum or difference; with a product of floats as an operand it is one rounding. Of two such products only the left one can fuse."""
-        a_product = self._product(left) if isinstance(left, ast.expr) else None
-        b_product = self._product(right)
-        a = self.binary("*", *a_product) if a_product else number(self.value(left)) if isinstance(left, ast.expr) else left
-        b = self.binary("*", *b_product) if b_product else number(self.value(right))
-        chosen, other, product, sign = a_product, b, a, "left"
-        if not (chosen and alone(product) in FLOATS):
-            chosen, other, product, sign = b_product, a, b, "right"
-        if not self.contract or chosen is None or alone(product) not in FLOATS or isinstance(product, Literal):
+        first, second = self._factors(left), self._factors(right)
+        return lifted([*first, *second], lambda *given: self._sum(symbol, given[: len(first)], given[len(first) :]))
+
+    def _sum(self, symbol: str, left: Sequence[Number], right: Sequence[Number]) -> Number:
+        a = left[0] if len(left) == 1 else self.binary("*", *left)
+        b = right[0] if len(right) == 1 else self.binary("*", *right)
+        chosen, other, product, sign = left, b, a, "left"
+        if not (len(chosen) == 2 and alone(product) in FLOATS):
+            chosen, other, product, sign = right, a, b, "right"
+        if not self.contract or len(chosen) == 1 or alone(product) not in FLOATS or isinstance(product, Literal):
             return self.binary(symbol, a, b)
         of = join(product, other)
         if alone(product) != of and not is_loose(product):
@@ -177,10 +197,13 @@ class Expressions:
             x, z = (x, f"-{z}") if sign == "left" else (f"-{x}", z)
         return Typed(of, f"_fused({of!r}, {x}, {y}, {z})")
 
-    def _product(self, node: ast.expr) -> tuple[Number, Number] | None:
+    def _factors(self, node: ast.expr | Value) -> list[Value]:
+        """The two factors of a product, or the value alone."""
+        if not isinstance(node, ast.expr):
+            return [node]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            return number(self.value(node.left)), number(self.value(node.right))
-        return None
+            return [self.value(node.left), self.value(node.right)]
+        return [self.value(node)]
 
     def binary(self, symbol: str, a: Number, b: Number) -> Number:
         """A binary operator, `min` or `max`."""
@@ -210,11 +233,13 @@ class Expressions:
             return Typed(of, f"_extreme({symbol!r}, {x}, {y})")
         return Typed(of, f"{_ON_FLOATS[symbol]}({of!r}, {x}, {y})")
 
-    def unary(self, node: ast.UnaryOp) -> Number:
+    def unary(self, node: ast.UnaryOp) -> Value:
         """`-x`, `+x`, `~x`, `not x`."""
         if isinstance(node.op, ast.Not):
             return Typed("bool", f"(not {self.truth(node.operand)})")
-        x = number(self.value(node.operand))
+        return lifted([self.value(node.operand)], lambda x: self._signed(node, x))
+
+    def _signed(self, node: ast.UnaryOp, x: Number) -> Number:
         if isinstance(x, Literal) and not isinstance(x.value, bool):
             return Literal(-x.value if isinstance(node.op, ast.USub) else ~int(x.value) if isinstance(node.op, ast.Invert) else x.value)
         x = firm_number(x)
@@ -235,7 +260,8 @@ class Expressions:
             if isinstance(op, ast.In | ast.NotIn):
                 if len(node.ops) > 1 or not isinstance(right, Memory):
                     raise IllTyped("`in` stands alone, before an array")
-                inside = f"(0 <= {coerce(values[0], 'i64')} < {right.code}.shape[0])"
+                extent = self.extent(right, Literal(0))
+                inside = f"(0 <= {coerce(values[0], 'i64')} < {coerce(extent, 'i64')})"
                 return Typed("bool", inside if isinstance(op, ast.In) else f"(not {inside})")
             left = number(values[-1])
             of = join(left, number(right))
@@ -255,6 +281,12 @@ class Expressions:
         if isinstance(then, Tuple) and isinstance(orelse, Tuple):
             first, second = firm(then), firm(orelse)
             return _as_tuple(_types(first), f"({tuple_code(first)} if {condition} else {tuple_code(second)})")
+        if isinstance(then, Vector) and isinstance(orelse, Vector):
+            if (then.type, then.lanes) != (orelse.type, orelse.lanes):
+                raise IllTyped("two types of vectors")
+            return Vector(then.type, then.lanes, f"({then.code} if {condition} else {orelse.code})")
+        if isinstance(then, Struct) and isinstance(orelse, Struct):
+            return Struct(then.fields, f"({then.code} if {condition} else {orelse.code})")
         a, b = number(then), number(orelse)
         if not isinstance(a, Typed) and not isinstance(b, Typed):
             return Choice(condition, a, b)
@@ -281,8 +313,19 @@ class Expressions:
                 raise IllTyped("a tuple is indexed by a literal")
             chosen = base.items[int(position.value)]
             return Typed(number_type(chosen), f"{base.code}[{int(position.value)}]") if base.code else chosen
+        if isinstance(base, Vector):
+            position = self.value(node.slice)
+            if not isinstance(position, Literal):
+                raise IllTyped("a vector is indexed by a literal")
+            return Typed(base.type, f"{base.code}[{int(position.value)}]")
         if not isinstance(base, Memory):
             raise IllTyped("no elements")
+        if base.fields:
+            return Struct(base.fields, f"{base.code}.load({self.place(base, node.slice)}, {node.lineno}, _T)")
+        if base.lanes > 1:
+            return Vector(
+                base.type, base.lanes, f"{base.code}.load_vector({self.place(base, node.slice)}, {base.lanes}, {node.lineno}, _T)"
+            )
         return Typed(base.type, f"{base.code}.load({self.place(base, node.slice)}, {node.lineno}, _T)")
 
     def extent(self, array: Value, dimension: Value) -> Value:
@@ -290,15 +333,24 @@ class Expressions:
         if not isinstance(array, Memory) or not isinstance(dimension, Literal):
             raise IllTyped("an extent")
         at = int(dimension.value)
-        return Literal(array.shape[at]) if array.shape else Typed("i64", f"{array.code}.shape[{at}]")
+        parts = f" // {array.lanes}" if array.lanes > 1 else ""
+        return Literal(array.shape[at]) if array.shape else Typed("i64", f"({array.code}.shape[{at}]{parts})")
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`thread_idx.x`, `block_dim.y`, and fields of structs."""
-        if not isinstance(node.value, ast.Name):
-            raise IllTyped("an attribute of an expression")
+        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id):
+            whole = self.value(node.value)
+            if not isinstance(whole, Struct):
+                raise IllTyped("an attribute of an expression")
+            position, of = field_of(whole, node.attr)
+            return Typed(of, f"({whole.code}[{position}] != 0)" if of == "bool" else f"{whole.code}[{position}]")
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
+        if self.is_vector(owner):
+            vector = self.name(node.value)
+            assert isinstance(vector, Vector)
+            return Typed(vector.type, f"{vector.code}[{'xyzw'.index(node.attr)}]")
         return self.name(ast.Name(f"{owner}.{node.attr}", ast.Load()))
 
     # --------------------------------------------------------------------------------------------------------------- calls
@@ -314,11 +366,24 @@ class Expressions:
             if name == "bool":
                 return Typed("bool", self.truth(node.args[0]))
             return converted(self.value(node.args[0]), name)
+        vector = vector_of(name)
+        if vector is not None:
+            return self.vector(*vector, [self.value(argument) for argument in node.args])
+        fields = self.fields_of(name)
+        if fields:
+            given = dict(zip((field for field, _ in fields), (self.value(argument) for argument in node.args), strict=False))
+            given |= {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
+            codes = [f"int({coerce(given[field], of)})" if of == "bool" else coerce(given[field], of) for field, of in fields]
+            return Struct(fields, f"({', '.join(codes)},)")
+        if name == "as_vectors":
+            return self.as_vectors(node)
         if name in _PLACES:
             of, code = _PLACES[name]
             return Typed(of, f"({code})")
         if name == "len":
             memory = self.value(node.args[0])
+            if isinstance(memory, Vector):
+                return Literal(memory.lanes)
             if not isinstance(memory, Memory):
                 raise IllTyped("len() of no array")
             return self.extent(memory, Literal(0))
@@ -326,7 +391,34 @@ class Expressions:
             return self.call_function(name, [self.value(argument) for argument in node.args])
         if name.startswith("atomic_"):
             return self.atomic(name.removeprefix("atomic_"), node)
-        return self.intrinsic(name, [number(self.value(argument)) for argument in node.args], node)
+        arguments = [self.value(argument) for argument in node.args]
+        if name in ("min", "max") and len(arguments) == 1 and isinstance(arguments[0], Vector):
+            given = arguments[0]
+            smallest = self.intrinsic(name, [Typed(given.type, f"_v[{lane}]") for lane in range(given.lanes)], node)
+            return Typed(given.type, f"(lambda _v: {firm_number(number(smallest)).code})({given.code})")
+        return lifted(arguments, lambda *numbers: self.intrinsic(name, list(numbers), node))
+
+    def vector(self, of: str, lanes: int, arguments: list[Value]) -> Vector:
+        """`f32x4(a, b, c, d)`, `f32x4(a)`, `f32x4(v)`."""
+        if len(arguments) == 1 and isinstance(arguments[0], Vector):
+            made = lifted(arguments, lambda value: converted(value, of))
+            return as_vector(made, (of, lanes))
+        codes = [converted(argument, of).code for argument in arguments]
+        if len(codes) == 1:
+            return Vector(of, lanes, f"(({codes[0]},) * {lanes})")
+        if len(codes) != lanes:
+            raise IllTyped("so many numbers")
+        return Vector(of, lanes, f"({', '.join(codes)})")
+
+    def as_vectors(self, node: ast.Call) -> Memory:
+        """`as_vectors(array, f32x4)` or `as_vectors(array, 4)`, of an array of one dimension."""
+        array, wanted = self.value(node.args[0]), node.args[1]
+        if not isinstance(array, Memory) or array.lanes > 1 or array.rank > 1 or (array.shape and len(array.shape) > 1):
+            raise IllTyped("an array of numbers is wanted")
+        named = vector_of(wanted.id) if isinstance(wanted, ast.Name) else (array.type, int(ast.literal_eval(wanted)))
+        if named is None or named[0] != array.type:
+            raise IllTyped("vectors of another type")
+        return Memory(array.type, array.code, (array.shape[0] // named[1],) if array.shape else None, 1, named[1])
 
     def atomic(self, name: str, node: ast.Call) -> Typed:
         """An atomic operation. Threads run one after the other, so scope and order say nothing."""
@@ -379,12 +471,14 @@ class Expressions:
     def exchange(self, name: str, arguments: list[Number], node: ast.Call) -> Typed:
         """A value from several lanes: the thread waits until all lanes of its warp that take part have come."""
         self.suspend()
+        mask = next((coerce(self.value(k.value), "u32") for k in node.keywords if k.arg == "mask"), "0xFFFFFFFF")
         if name in ("warp_any", "warp_all", "warp_ballot"):
-            return Typed("u32" if name == "warp_ballot" else "bool", f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32))")
+            of = "u32" if name == "warp_ballot" else "bool"
+            return Typed(of, f"(yield ({name!r}, 'bool', {self.truth(node.args[0])}, 0, 32, {mask}))")
         value = firm_number(arguments[0])
         amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
         width = next((ast.literal_eval(k.value) for k in node.keywords if k.arg == "width"), 32)
-        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}))")
+        return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}, {mask}))")
 
 
 def firm_number(value: Number) -> Typed:
@@ -429,7 +523,7 @@ def _fold(symbol: str, a: Any, b: Any) -> Literal:
         a, b = float(a), float(b)
     try:
         return Literal(_FOLD[symbol](a, b))
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:  # a literal shift by a negative amount is an error of the language, too
         raise IllTyped(str(error)) from None
 
 

@@ -7,8 +7,8 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
+from tests.fuzz.masks import MaskWriter
 from tests.fuzz.scope import Helper, Scope
-from tests.fuzz.statements import StatementWriter
 from tests.fuzz.together import ATOMIC
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(StatementWriter):
+class Generator(MaskWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -44,12 +44,16 @@ class Generator(StatementWriter):
             self.emit('@struct\nclass Numbers:\n    """Numbers."""')
             for name, of in fields:
                 self.emit(f'    {name}: {of}\n    """A number."""')
+        if self.records:
+            self.record_class()
         slices = {
             f"x{n}": of for n, of in enumerate(self.favourites[: rng.randrange(1, 4)] + ([self.type()] if rng.random() < 0.3 else []))
         }
         many = {f"m{n}": (self.type(), rng.choice((2, 2, 2, 3, 4))) for n in range(rng.choice((0, 0, 0, 0, 0, 0, 1, 1, 2)))}
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
             self.helper(slices, many)
+        if self.wide and rng.random() < 0.4:
+            self.vector_helper()
         self.kernel(slices, many, fields)
         return "\n".join(self.lines) + "\n"
 
@@ -95,7 +99,7 @@ class Generator(StatementWriter):
     def kernel(self, slices: dict[str, str], many: dict[str, tuple[str, int]], fields: list[tuple[str, str]]) -> None:
         """The kernel."""
         rng = self.rng
-        warps = rng.random() < 0.1
+        warps = rng.random() < 0.1 or self.masked
         self.exchanges = warps
         self.collectives = warps and rng.random() < 0.4
         block: int | tuple[int, int] = rng.choice(_SEVERAL_WARPS if self.collectives else _WARPS if warps else _BLOCKS)
@@ -135,6 +139,10 @@ class Generator(StatementWriter):
             scope.variables.update({f"p.{name}": of for name, of in fields})
             scope.uniform.update({f"p.{name}": of for name, of in fields})
             scope.fixed.update(f"p.{name}" for name, _ in fields)
+        if self.wide:
+            parameters += self.vector_parameters(scope)
+        if self.records:
+            parameters += self.record_parameters(scope)
         settings = [f"grid={grid}", f"block={block}"]
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]
@@ -192,6 +200,10 @@ class Generator(StatementWriter):
             scope.local[name] = (of, shape)
         for _ in range(rng.randrange(1, 3)):
             self.new_variable(scope, self.type(), depth=1)
+        if self.wide:
+            self.vector_arrays(scope, threads)
+        if self.records:
+            self.record_arrays(scope, threads)
 
     def epilogue(self, scope: Scope) -> None:
         """Write what was computed, so that it is compared."""
@@ -210,3 +222,7 @@ class Generator(StatementWriter):
             self.emit(f"{name}[i] = {self.given(scope, of, 2)}")
         for name, (of, rank) in scope.rows.items():
             self.emit(f"{self.own_row(scope, name, rank)} = {self.given(scope, of, 2)}")
+        if self.wide:
+            self.vector_results(scope)
+        if self.records:
+            self.emit(f"ry0[i] = {self.record(scope, 1)}")

@@ -91,7 +91,7 @@ def check(source: str, seed: int) -> None:
     failures = program.run(given)
     expected = Expected(arguments, {name: given[name] for name in arguments.arrays}, set(failures))
     host = HostCpu.detect()
-    compiled = OnCpu(built, [(host, 0), (host, 3)])
+    compiled = OnCpu(built, host, (0, 3))
     for number, (name, _, _) in enumerate(compiled.codes):
         Case(program, built, [expected], seed).compare(name, expected, compiled.run(number, arguments, program.grid))
 

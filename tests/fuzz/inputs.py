@@ -49,6 +49,8 @@ class Arguments:
 def numbers_of(array: npt.NDArray[Any]) -> list[Any]:
     """The elements as Python's numbers."""
     with np.errstate(all="ignore"):
+        if array.dtype.names:
+            return list(zip(*(numbers_of(array[name]) for name in array.dtype.names), strict=True))
         return [*map(float, array)] if array.dtype == NUMPY["bf16"] else array.tolist()
 
 
@@ -90,7 +92,7 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
         elif p.view == "Slice":
             extents[f"len({p.name})"] = rng.choice((threads, threads + 7, 64, 5, 16, rng.randrange(1, 70), rng.randrange(0, 3)))
         elif p.view:
-            per_thread = 1 if p.view == "DisjointSlice" else 4
+            per_thread = 1 if p.view == "DisjointSlice" or p.lanes > 1 or p.fields else 4
             extents[f"len({p.name})"] = max(0, threads * per_thread + rng.choice((0, 0, 0, 3, -2, -threads // 3)))
     for relation in requires:
         _keep(relation, extents)
@@ -104,10 +106,19 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
                 shape = [extents[f"{p.name}.shape[{dimension}]"] for dimension in range(p.rank)]
                 arguments.places[p.name], size = strided(rng, shape, repeats=p.view == "Slice")
             else:
-                size = extents[f"len({p.name})"]
-            values = [rng.choice((0, 1, 1, 2, 255)) if p.type == "bool" else scalar(rng, p.type) for _ in range(size)]
+                size = extents[f"len({p.name})"] * p.lanes
+            if p.fields:
+                kind = np.dtype([(name, NUMPY[of]) for name, of in p.fields], align=True)
+                elements = [tuple(_element(rng, of) for _, of in p.fields) for _ in range(size)]
+                arguments.arrays[p.name] = np.array(elements, kind)
+                continue
+            values = [_element(rng, p.type) for _ in range(size)]
             arguments.arrays[p.name] = np.array(values, NUMPY[p.type])
     return arguments
+
+
+def _element(rng: random.Random, of: str) -> Any:
+    return rng.choice((0, 1, 1, 2, 255)) if of == "bool" else scalar(rng, of)
 
 
 def _keep(relation: str, extents: dict[str, int]) -> None:
@@ -146,6 +157,10 @@ def strided(rng: random.Random, shape: list[int], *, repeats: bool) -> tuple[Str
 
 def difference(name: str, expected: list[Any], got: npt.NDArray[Any]) -> str | None:
     """Where an array differs from what the interpreter has left, or None. NaNs are equal."""
+    if got.dtype.names:
+        columns = list(zip(*expected, strict=True)) or [()] * len(got.dtype.names)
+        found = (difference(f"{name}.{field}", list(column), got[field]) for field, column in zip(got.dtype.names, columns, strict=True))
+        return next((what for what in found if what is not None), None)
     with np.errstate(all="ignore"):
         wanted = np.array(expected, got.dtype)
         if got.dtype.kind in "iub":

@@ -19,7 +19,27 @@ from tests.fuzz.arithmetic import promote
 from tests.fuzz.cells import Cells, Strided, new_cells
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
 from tests.fuzz.lockstep import run_block
-from tests.fuzz.values import IllTyped, Literal, Memory, Nothing, Tuple, Typed, Value, alone, coerce, firm, is_loose, number
+from tests.fuzz.values import (
+    IllTyped,
+    Literal,
+    Memory,
+    Nothing,
+    Struct,
+    Tuple,
+    Typed,
+    Value,
+    Vector,
+    alone,
+    as_vector,
+    coerce,
+    each,
+    field_of,
+    firm,
+    is_loose,
+    lifted,
+    number,
+    vector_of,
+)
 
 
 @dataclass
@@ -34,6 +54,10 @@ class Parameter:
     """`Slice`, `SliceMut`, `DisjointSlice`, or empty for a number."""
     rank: int = 1
     """Dimensions of a view."""
+    lanes: int = 1
+    """Numbers of an element of a view, which is a vector if they are several."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Of an element that is a struct, names and types."""
 
 
 class Program:
@@ -44,14 +68,14 @@ class Program:
         tree = ast.parse(source)
         self.functions: dict[str, ast.FunctionDef] = {}
         self.globals: dict[str, Literal] = {}
-        structs: dict[str, list[tuple[str, str]]] = {}
+        self.structs: dict[str, tuple[tuple[str, str], ...]] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.globals[node.targets[0].id] = Literal(ast.literal_eval(node.value))
             elif isinstance(node, ast.ClassDef):
-                structs[node.name] = [(_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign)]
+                self.structs[node.name] = tuple((_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign))
         self.kernel = next(f for f in self.functions.values() if isinstance(f.decorator_list[0], ast.Call))
         decorator = self.kernel.decorator_list[0]
         assert isinstance(decorator, ast.Call)
@@ -66,9 +90,11 @@ class Program:
                 what, rank = argument.annotation.slice, 1
                 if isinstance(what, ast.Tuple):
                     what, rank = what.elts[0], int(_id(what.elts[1])[1:])
-                self.parameters.append(Parameter(argument.arg, _id(what), _id(argument.annotation.value), rank))
-            elif _id(argument.annotation) in structs:
-                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in structs[_id(argument.annotation)]]
+                of, lanes = vector_of(_id(what)) or (_id(what), 1)
+                view = _id(argument.annotation.value)
+                self.parameters.append(Parameter(argument.arg, of, view, rank, lanes, self.structs.get(of, ())))
+            elif _id(argument.annotation) in self.structs:
+                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in self.structs[_id(argument.annotation)]]
             else:
                 self.parameters.append(Parameter(argument.arg, _id(argument.annotation), ""))
         self.instances: dict[Any, tuple[str, Value]] = {}
@@ -76,7 +102,7 @@ class Program:
         self.suspends = False
         self.lines: list[str] = []
         names: dict[str, Value] = {
-            p.name: Memory(p.type, f"_args[{p.name!r}]", rank=p.rank) if p.view else Typed(p.type, f"_args[{p.name!r}]")
+            p.name: Memory(p.type, f"_args[{p.name!r}]", None, p.rank, p.lanes, p.fields) if p.view else Typed(p.type, f"_args[{p.name!r}]")
             for p in self.parameters
         }
         body = translate(self, self.kernel, names, "kernel")
@@ -94,7 +120,10 @@ class Program:
         names = {p.name: p for p in self.parameters}
         where = places or {}
         given = {
-            name: Cells(names[name].type, value, where.get(name)) if isinstance(value, list) else value for name, value in arguments.items()
+            name: Cells(names[name].type, value, where.get(name), tuple(of for _, of in names[name].fields))
+            if isinstance(value, list)
+            else value
+            for name, value in arguments.items()
         }
         x, y, z = self.grid
         for number_ in range(x * y * z):
@@ -179,6 +208,15 @@ class Body(Expressions):
     def is_function(self, name: str) -> bool:
         return name in self.program.functions
 
+    def is_vector(self, name: str) -> bool:
+        return isinstance(self.names.get(name), Vector)
+
+    def is_struct(self, name: str) -> bool:
+        return isinstance(self.names.get(name), Struct)
+
+    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+        return self.program.structs.get(name, ())
+
     def suspend(self) -> None:
         self.program.suspends = True
 
@@ -189,8 +227,13 @@ class Body(Expressions):
         value: Value
         for parameter, given in zip(node.args.args, arguments, strict=True):
             if isinstance(given, Memory):
-                names[parameter.arg] = Memory(given.type, parameter.arg, given.shape, given.rank)
+                names[parameter.arg] = _named(given, parameter.arg)
                 codes.append(given.code)
+                continue
+            if isinstance(given, Vector):
+                made = given if parameter.annotation is None else as_vector(given, _vector(parameter.annotation))
+                names[parameter.arg] = _named(made, parameter.arg)
+                codes.append(made.code)
                 continue
             value = (
                 firm(given) if parameter.annotation is None else Typed(_id(parameter.annotation), coerce(given, _id(parameter.annotation)))
@@ -214,7 +257,11 @@ class Body(Expressions):
         before = self.types.get(name) or self.known.get(name)
         if before is None and name in self.names and name not in self.program.globals:
             before = NameType(self.names[name], False, False)  # a parameter
-        if isinstance(value, Memory | Tuple):
+        if isinstance(value, Vector) and before is not None:
+            if not isinstance(before.value, Vector):
+                raise IllTyped(f"{name} changes its kind")
+            value = as_vector(value, (before.value.type, before.value.lanes))
+        if isinstance(value, Memory | Tuple | Vector | Struct):
             found: Value = firm(value)
             self.types[name] = NameType(_named(found, name), False, False)
         else:
@@ -261,6 +308,8 @@ class Body(Expressions):
                     return
                 self.emit(f"{target.id} = {self.bind(target.id, value, code)}")
             case ast.Tuple():
+                if isinstance(value, Vector):
+                    value = Tuple((Typed(value.type, ""),) * value.lanes, value.code)
                 if not isinstance(value, Tuple):
                     raise IllTyped("this is no tuple")
                 names = [self.temporary() for _ in target.elts]
@@ -270,8 +319,20 @@ class Body(Expressions):
             case ast.Subscript():
                 memory = self.memory(target.value)
                 place = self.place(memory, target.slice)
+                if isinstance(value, Struct):
+                    self.emit(f"{memory.code}.store({place}, {value.code}, {target.lineno}, _T)")
+                    return
+                if memory.lanes > 1:
+                    given = as_vector(value, (memory.type, memory.lanes))
+                    self.emit(f"{memory.code}.store_vector({place}, {given.code}, {target.lineno}, _T)")
+                    return
                 taken = code if code is not None and isinstance(value, Literal) else coerce(value, memory.type)
                 self.emit(f"{memory.code}.store({place}, {taken}, {target.lineno}, _T)")
+            case ast.Attribute(value=ast.Subscript() as element):
+                memory = self.memory(element.value)
+                position, of = field_of(Struct(memory.fields, ""), target.attr)
+                number_ = f"int({coerce(value, of)})" if of == "bool" else coerce(value, of)
+                self.emit(f"{memory.code}.store_number({self.place(memory, element.slice)}, {position}, {number_}, {target.lineno}, _T)")
             case _:
                 raise IllTyped("a target")
 
@@ -371,27 +432,45 @@ class Body(Expressions):
             return None
         extents = self.value(node.args[0])
         shape = tuple(int(i.value) for i in (extents.items if isinstance(extents, Tuple) else (extents,)) if isinstance(i, Literal))
-        of = _id(node.args[1])
-        if node.func.id == "local_array":
-            return Memory(of, f"_Cells({of!r}, {shape!r})", shape)
-        return Memory(of, f"_T.shared.setdefault({node.lineno}, _Cells({of!r}, {shape!r}))", shape)
+        of, lanes = vector_of(_id(node.args[1])) or (_id(node.args[1]), 1)
+        fields = self.fields_of(of)
+        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {tuple(type_ for _, type_ in fields)!r})"
+        if node.func.id == "shared_array":
+            cells = f"_T.shared.setdefault({node.lineno}, {cells})"
+        return Memory(of, cells, shape, 1, lanes, fields)
 
     def augmented(self, node: ast.AugAssign) -> None:
         """`a += b`: the place is evaluated once."""
         symbol = SYMBOLS[type(node.op)]
         if isinstance(node.target, ast.Name):
-            old = number(self.value(ast.Name(node.target.id, ast.Load())))
+            old = self.value(ast.Name(node.target.id, ast.Load()))
             self.assign(node.target, self._combined(symbol, old, node.value))
+        elif isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Subscript):
+            element = node.target.value
+            memory, whole = self.memory(element.value), self.temporary()
+            position, of = field_of(Struct(memory.fields, ""), node.target.attr)
+            place = self.temporary()
+            self.emit(f"{place} = {self.place(memory, element.slice)}")
+            self.emit(f"{whole} = {memory.code}.load({place}, {node.lineno}, _T)")
+            changed = coerce(self._combined(symbol, Typed(of, f"{whole}[{position}]"), node.value), of)
+            self.emit(f"{memory.code}.store_number({place}, {position}, {changed}, {node.lineno}, _T)")
         elif isinstance(node.target, ast.Subscript):
             memory = self.memory(node.target.value)
             place, before = self.temporary(), self.temporary()
             self.emit(f"{place} = {self.place(memory, node.target.slice)}")
+            if memory.lanes > 1:
+                self.emit(f"{before} = {memory.code}.load_vector({place}, {memory.lanes}, {node.lineno}, _T)")
+                both = as_vector(self._combined(symbol, Vector(memory.type, memory.lanes, before), node.value), (memory.type, memory.lanes))
+                self.emit(f"{memory.code}.store_vector({place}, {both.code}, {node.lineno}, _T)")
+                return
             self.emit(f"{before} = {memory.code}.load({place}, {node.lineno}, _T)")
             new = self._combined(symbol, Typed(memory.type, before), node.value)
             self.emit(f"{memory.code}.store({place}, {coerce(new, memory.type)}, {node.lineno}, _T)")
 
-    def _combined(self, symbol: str, old: Literal | Typed | Any, right: ast.expr) -> Value:
-        return self.sum(symbol, old, right) if symbol in "+-" else self.binary(symbol, old, number(self.value(right)))
+    def _combined(self, symbol: str, old: Value, right: ast.expr) -> Value:
+        if symbol in "+-":
+            return self.sum(symbol, old, right)
+        return lifted([old, self.value(right)], lambda a, b: self.binary(symbol, a, b))
 
     def loop(self, node: ast.For) -> None:
         """`for` over `range` or `unroll`: a step of 0 makes no trip."""
@@ -410,7 +489,9 @@ class Body(Expressions):
             self.emit("return")
             return
         value = firm(self.value(node.value))
-        if isinstance(self.returns, ast.Name):
+        if isinstance(value, Vector):
+            value = value if self.returns is None else as_vector(value, _vector(self.returns))
+        elif isinstance(self.returns, ast.Name):
             value = Typed(self.returns.id, coerce(value, self.returns.id))
         elif isinstance(self.returns, ast.Subscript) and isinstance(self.returns.slice, ast.Tuple) and isinstance(value, Tuple):
             wanted = [_id(of) for of in self.returns.slice.elts]
@@ -444,7 +525,16 @@ def firm_items(value: Tuple, targets: Sequence[ast.expr], body: Body) -> Tuple:
     return Tuple(tuple(items))
 
 
+def _vector(annotation: ast.expr) -> tuple[str, int]:
+    found = vector_of(_id(annotation))
+    if found is None:
+        raise IllTyped("a vector is given")
+    return found
+
+
 def _shape(value: Value) -> Any:
+    if isinstance(value, Vector):
+        return value.type, value.lanes
     return tuple(map(_shape, value.items)) if isinstance(value, Tuple) else alone(number(value))
 
 
@@ -455,8 +545,12 @@ def _named(value: Value, name: str) -> Value:
             return Typed(value.type, name)
         case Tuple():
             return Tuple(tuple(Typed(alone(number(item)), "") for item in value.items), name)
+        case Vector():
+            return Vector(value.type, value.lanes, name)
         case Memory():
-            return Memory(value.type, name, value.shape, value.rank)
+            return Memory(value.type, name, value.shape, value.rank, value.lanes, value.fields)
+        case Struct():
+            return Struct(value.fields, name)
         case Nothing():
             return Nothing(name)
         case _:
@@ -466,7 +560,7 @@ def _named(value: Value, name: str) -> Value:
 def _code(value: Value) -> str:
     if isinstance(value, Tuple):
         return tuple_code(value)
-    if isinstance(value, Memory | Nothing):
+    if isinstance(value, Memory | Nothing | Vector | Struct):
         return value.code
     return firm_number(number(value)).code
 
@@ -487,4 +581,4 @@ def _namespace() -> dict[str, Any]:
         "multiply_high",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
-    return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "inf": float("inf"), "nan": float("nan")}
+    return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "_each": each, "inf": float("inf"), "nan": float("nan")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 from tests.fuzz.arithmetic import FLOATS, extreme, rounded, wrap
 
@@ -69,6 +69,12 @@ def run_block(
         running = []
         for first in range(0, len(threads), 32):
             lanes = {rank - first: waiting[rank][0] for rank in range(first, first + 32) if rank in waiting}
+            some = _masked(lanes)
+            for lane, result in some.items():
+                replies[first + lane] = result
+                running.append((first + lane, waiting.pop(first + lane)[1]))
+            if some:
+                continue
             at_barrier = [request is None or request[0].startswith("block_") for request in lanes.values()]
             if any(at_barrier) or not lanes:
                 assert all(at_barrier), "some lanes wait at a barrier, others at an exchange"
@@ -86,8 +92,21 @@ def run_block(
             waiting = {}
 
 
-Request = tuple[str, str, Any, int, int]
-"""What a thread asks for: the operation, the type, its value, the amount and the width of a shuffle."""
+Request = tuple[str, str, Any, int, int, int]
+"""What a thread asks for: the operation, the type, its value, the amount and the width of a shuffle, and the lanes that come."""
+_ALL: Final = 0xFFFFFFFF
+
+
+def _masked(lanes: dict[int, Request | None]) -> dict[int, Any]:
+    """What lanes get that wait for others by a mask, if all of these have come; the rest of the warp waits elsewhere, or by another mask."""
+    found: dict[int, Any] = {}
+    masks = {request[5] for request in lanes.values() if request is not None and request[5] != _ALL}
+    for mask in masks:
+        group = {lane: request for lane, request in lanes.items() if request is not None and request[5] == mask}
+        assert all(mask >> lane & 1 for lane in group), "a lane is not in its own mask"
+        if all(lane in group for lane in lanes if mask >> lane & 1):
+            found |= exchange(group)
+    return found
 
 
 def exchange(lanes: dict[int, Request]) -> dict[int, Any]:

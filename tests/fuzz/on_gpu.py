@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 import kdsl
-from kdsl.backend.nvptx import compile_module, entry_name
+from kdsl.backend.nvptx import entry_name
+from kdsl.backend.nvptx.compile import compile_levels
 from kdsl.runtime import cuda
 from kdsl.runtime.gpu import CudaDevice
 from kdsl.runtime.gpu_code import _load as load_module
@@ -26,13 +27,13 @@ def check_gpu(cases: list[tuple[int, Case]], device: str) -> list[tuple[int, str
         raise ValueError(f"{device} is no GPU")
     for number, (_, case) in enumerate(cases):
         case.built.kernel.name = f"k{number}"  # the entries of one module need names of their own
-    for level in LEVELS if cases else ():
-        found += _run(cases, chosen, level)
+    texts = compile_levels([case.built.kernel for _, case in cases], chosen.target, LEVELS) if cases else []
+    for level, text in zip(LEVELS, texts, strict=False):
+        found += _run(cases, chosen, level, text)
     return found
 
 
-def _run(cases: list[tuple[int, Case]], device: CudaDevice, level: int) -> list[tuple[int, str]]:
-    text = compile_module([case.built.kernel for _, case in cases], device.target, optimise=level)
+def _run(cases: list[tuple[int, Case]], device: CudaDevice, level: int, text: str) -> list[tuple[int, str]]:
     device.attach()
     module = load_module(device, text, "the programs")
     runs: list[tuple[int, Case, Expected, Image, int]] = []

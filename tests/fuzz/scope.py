@@ -51,6 +51,20 @@ class Scope:
     """Local arrays: type and shape."""
     shared: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Shared arrays: type and extent."""
+    wide: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Arrays of vectors, or taken as such, that can be read anywhere: type and length."""
+    wide_shared: set[str] = field(default_factory=set)
+    """Of these the shared arrays of numbers, which others may write between barriers."""
+    wide_own: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Vectors in memory that are the thread's own: type and length."""
+    vectors: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Names of vectors: type and length. Their numbers are among the variables."""
+    records: list[str] = field(default_factory=list)
+    """Arrays of structs that can be read anywhere."""
+    records_own: list[str] = field(default_factory=list)
+    """Elements that are structs and the thread's own."""
+    values_of_records: list[str] = field(default_factory=list)
+    """Names of structs. Their numbers are among the variables."""
     shared_readable: bool = True
     """Whether elements of other threads may be read: no thread writes between the barriers around this place."""
     uniform: dict[str, str] = field(default_factory=dict)
@@ -72,6 +86,8 @@ class Scope:
         """The scope of a nested block: what it binds is not seen outside."""
         made = replace(self, variables=dict(self.variables), depth=self.depth + 1, **changes)  # type: ignore[arg-type]
         made.fixed = set(self.fixed)
+        made.vectors = dict(self.vectors)
+        made.values_of_records = list(self.values_of_records)
         return made
 
     def of_type(self, of: str) -> list[str]:

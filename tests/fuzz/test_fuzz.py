@@ -11,14 +11,18 @@ from typing import ClassVar
 
 import pytest
 
+from kdsl.frontend.errors import KernelError
+from kdsl.ir.nodes import Location
 from kdsl.lang.types import DTYPES, convert_constant
 from tests.fuzz import arithmetic, grid, processes
-from tests.fuzz.batch import Report
+from tests.fuzz.batch import Report, expected_refusal
 from tests.fuzz.check import Difference
-from tests.fuzz.generate import generate
+from tests.fuzz.execute import build_program
+from tests.fuzz.generate import Generator, generate
 from tests.fuzz.interpret import Program
 from tests.fuzz.run import PER_SEED, run
 from tests.fuzz.shrink import shrink
+from tests.fuzz.values import IllTyped
 
 SEED = int(os.environ.get("KDSL_FUZZ_SEED") or datetime.datetime.now(datetime.UTC).strftime("%Y%m%d"))
 PROGRAMS = int(os.environ.get("KDSL_FUZZ_PROGRAMS") or 300)
@@ -111,6 +115,52 @@ def test_the_interpreter_by_hand() -> None:
     # 100 // -7; 200 wraps to -56, and -56 // -7; the third thread reads outside, twice 0
     assert arguments["y"] == [-15, 8, 0]
     assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(8, 2, 2)}
+
+
+@pytest.mark.parametrize("line", ["v = v % 1.5", "v = i64(v)"])
+def test_refusals_that_are_right(line: str) -> None:
+    source = f"@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16], x: Slice[i16]) -> None:\n    v = x[0]\n    {line}\n    y[0] = v\n"
+    with pytest.raises(KernelError) as refused:
+        build_program(source)
+    assert expected_refusal(refused.value, source) is not None
+    with pytest.raises(IllTyped):
+        Program(source)
+
+
+def test_a_refusal_that_the_interpreter_does_not_share_is_a_difference() -> None:
+    source = "@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16]) -> None:\n    y[0] = 1\n"
+    assert expected_refusal(KernelError("`v` would have two types, i16 and i64", Location("file", 1, 0, 1, 1)), source) is None
+
+
+def test_vectors_structs_and_masks_by_hand() -> None:
+    program = Program(
+        "@struct\nclass R:\n    a: i16\n    b: bool\n\n"
+        "@kernel(grid=1, block=3)\n"
+        "def k(y: SliceMut[f32x2], x: Slice[f32], r: SliceMut[R], n: SliceMut[u32]) -> None:\n"
+        "    i = thread_index()\n"
+        "    v = as_vectors(x, 2)[i]\n"
+        "    y[i] = v * v.x + f32x2(1, i)\n"
+        "    r[i].a += 5\n"
+        "    r[2] = R(7, r[1].b)\n"
+        "    odd = i != 1\n"
+        "    m = warp_ballot(odd)\n"
+        "    if odd:\n"
+        "        n[i] = warp_sum(u32(i + 1), mask=m)\n"
+    )
+    arguments = {"y": [9.0] * 6, "x": [3.0, 4.0, 5.0, 6.0, 7.0], "r": [(1, 0), (32767, 255)], "n": [0, 9, 0]}
+    failures = program.run(arguments)
+    assert arguments == {
+        "y": [10.0, 12.0, 26.0, 31.0, 1.0, 2.0],
+        "x": [3.0, 4.0, 5.0, 6.0, 7.0],
+        "r": [(6, 0), (-32764, 255)],
+        "n": [4, 9, 4],
+    }
+    assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(9, 2, 2), (11, 2, 2), (12, 2, 2)}
+
+
+def test_some_programs_have_each_feature() -> None:
+    made = [Generator(SEED * PER_SEED + n) for n in range(200)]
+    assert all(0 < sum(getattr(generator, feature) for generator in made) < 100 for feature in ("wide", "records", "masked"))
 
 
 def test_rounding_against_exact_fractions() -> None:

@@ -6,10 +6,11 @@ The rules for literals and for unasked conversions, as `docs/language.md` states
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from tests.fuzz.arithmetic import FLOATS, INTEGERS, MAXIMUM, MINIMUM, convert, from_integer, holds, promote
+from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS, MAXIMUM, MINIMUM, NUMBERS, convert, from_integer, holds, promote
 from tests.fuzz.arithmetic import rounded as nearest
 
 
@@ -50,13 +51,35 @@ class Tuple:
 
 
 @dataclass(frozen=True)
+class Vector:
+    """So many numbers of a type: Python code that yields a tuple of them."""
+
+    type: str
+    lanes: int
+    code: str
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct: Python code that yields a tuple of its numbers, in which a bool is 0 or not."""
+
+    fields: tuple[tuple[str, str], ...]
+    """Names and types."""
+    code: str
+
+
+@dataclass(frozen=True)
 class Memory:
-    """An array: its element type, its name in the Python code, its extents if they are known, its dimensions if it is a view."""
+    """An array: its element type, its name in the Python code, its extents if they are known, its dimensions if it is a view, and the numbers of an
+    element, which is a vector if they are several."""
 
     type: str
     code: str
     shape: tuple[int, ...] | None = None
     rank: int = 1
+    lanes: int = 1
+    fields: tuple[tuple[str, str], ...] = ()
+    """Of an element that is a struct, names and types."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +90,7 @@ class Nothing:
 
 
 Number: TypeAlias = "Literal | Choice | Typed"
-Value: TypeAlias = "Number | Tuple | Memory | Nothing"
+Value: TypeAlias = "Number | Tuple | Vector | Struct | Memory | Nothing"
 
 
 def number(value: Value) -> Number:
@@ -75,6 +98,57 @@ def number(value: Value) -> Number:
     if isinstance(value, Literal | Choice | Typed):
         return value
     raise IllTyped("a number is wanted")
+
+
+def vector_of(name: str) -> tuple[str, int] | None:
+    """The element type and the length that the name of a vector type says, None for another name."""
+    of, _, lanes = name.partition("x")
+    return (of, int(lanes)) if of in NUMBERS and lanes in ("2", "4", "8", "16") else None
+
+
+def field_of(value: Struct, name: str) -> tuple[int, str]:
+    """The position and the type of a number of a struct."""
+    return next((position, of) for position, (field, of) in enumerate(value.fields) if field == name)
+
+
+def lifted(operands: Sequence[Value], apply: Callable[..., Value]) -> Value:
+    """What `apply` gives for numbers, number by number if some are vectors, beside which a number stands as it is."""
+    vectors = [operand for operand in operands if isinstance(operand, Vector)]
+    if not vectors:
+        return apply(*map(number, operands))
+    lanes = vectors[0].lanes
+    if any(vector.lanes != lanes for vector in vectors):
+        raise IllTyped("vectors of different lengths")
+    given: list[Number] = []
+    codes = []
+    for position, operand in enumerate(operands):
+        if isinstance(operand, Vector | Typed):
+            given.append(Typed(operand.type, f"_e{position}"))
+            codes.append(operand.code)
+        else:
+            given.append(number(operand))
+            codes.append("None")
+    result = firm(apply(*given))
+    if not isinstance(result, Typed) or vector_of(f"{result.type}x{lanes}") is None or BITS[result.type] * lanes > 128:
+        raise IllTyped("no vector")
+    names = ", ".join(f"_e{position}" for position in range(len(operands)))
+    return Vector(result.type, lanes, f"_each({lanes}, lambda {names}: {result.code}, {', '.join(codes)})")
+
+
+def each(lanes: int, apply: Callable[..., Any], *operands: Any) -> tuple[Any, ...]:
+    """A function of numbers applied to vectors, which are tuples, and numbers."""
+    return tuple(apply(*(operand[lane] if isinstance(operand, tuple) else operand for operand in operands)) for lane in range(lanes))
+
+
+def as_vector(value: Value, to: tuple[str, int]) -> Vector:
+    """The value as a vector, by the conversions that happen unasked."""
+    if not isinstance(value, Vector) or value.lanes != to[1]:
+        raise IllTyped("another vector is wanted")
+    if value.type == to[0]:
+        return value
+    made = lifted([value], lambda number_: Typed(to[0], coerce(number_, to[0])))
+    assert isinstance(made, Vector)
+    return made
 
 
 def is_loose(value: Number) -> bool:
@@ -92,7 +166,7 @@ def alone(value: Number) -> str:
     return "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f32"
 
 
-def firm(value: Value) -> Typed | Tuple | Memory | Nothing:
+def firm(value: Value) -> Typed | Tuple | Vector | Struct | Memory | Nothing:
     """The value with the type that it has alone."""
     if isinstance(value, Literal | Choice):
         return Typed(alone(value), coerce(value, alone(value)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from llvmlite import ir
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LEAST_RUN = 4
 """Elements of the shortest run of neighbours that is worth an access of its own."""
+_ZEROS: Final = "zeros"
 
 
 class MemoryAccess:
@@ -236,7 +237,7 @@ class MemoryAccess:
         return parts[0]
 
     def _shared_element(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Any, mask: Mask) -> Any:
-        """One element for some lanes; any value if none of them is active."""
+        """One element for some lanes, 0 if none of them is active."""
         b = self.e.builder
         address = b.gep(start, [index], source_etype=kind)
         if mask is not None:
@@ -246,11 +247,20 @@ class MemoryAccess:
         return loaded
 
     def _readable(self, address: Any, mask: Any) -> Any:
-        """The address if a lane is active, else a place that can always be read: the launch's arguments."""
+        """The address if a lane is active, else one of zeros: lanes that a check has left out read 0."""
         b = self.e.builder
         bits = ir.IntType(mask.type.count)
         is_wanted = b.icmp_unsigned("!=", b.bitcast(mask, bits), ir.Constant(bits, 0))
-        return b.select(is_wanted, address, b.function.args[0])
+        return b.select(is_wanted, address, self._zeros())
+
+    def _zeros(self) -> Any:
+        """Constant zeros, as many as an access can read."""
+        found = self.e.module.globals.get(_ZEROS)
+        if found is None:
+            kind = ir.ArrayType(ir.IntType(8), ALIGNMENT)
+            found = ir.GlobalVariable(self.e.module, kind, _ZEROS)
+            found.linkage, found.global_constant, found.initializer, found.align = "internal", True, ir.Constant(kind, None), ALIGNMENT
+        return found
 
     def _joined(self, low: Any, high: Any) -> Any:
         count = 2 * low.type.count

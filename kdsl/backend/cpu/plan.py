@@ -289,6 +289,7 @@ class _Fission:
                 flush()
             if isinstance(op, nodes.Barrier):
                 flush()
+                items.append(op)
             elif op in plan.controls:
                 flush()
                 items.append(op)

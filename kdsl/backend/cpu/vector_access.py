@@ -7,6 +7,7 @@ lanes load their words with an access of their own, and with a mask by gathers. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -57,6 +58,10 @@ class _Words:
     def size(self) -> int:
         """Bytes of all words, to which they are aligned."""
         return self.count * self.packed * self.of.itemsize
+
+    def alignment(self, offset: int) -> int:
+        """Bytes to which a word is aligned that is `offset` words behind the first of a vector: a group of two lanes takes a vector in parts."""
+        return math.gcd(self.size, offset * self.packed * self.of.itemsize)
 
 
 class VectorAccess(MemoryAccess):
@@ -141,10 +146,11 @@ class VectorAccess(MemoryAccess):
             for offset in range(0, length * words.count, chunk):
                 place = b.gep(address, [e.i64(offset)], source_etype=words.kind) if offset else address
                 if mask is None:
-                    parts.append(b.load(place, align=words.size, typ=kind))
+                    parts.append(b.load(place, align=words.alignment(offset), typ=kind))
                     e.storage.mark(parts[-1], memory)
                 else:
-                    parts.append(masked.load(e, kind, place, words.size, self._spread(mask, words, first, offset, chunk), memory))
+                    spread = self._spread(mask, words, first, offset, chunk)
+                    parts.append(masked.load(e, kind, place, words.alignment(offset), spread, memory))
         while len(parts) > words.count:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         return parts
@@ -152,7 +158,7 @@ class VectorAccess(MemoryAccess):
     def _repeated(
         self, memory: nodes.Memory, words: _Words, start: Any, index: Linear, mask: Mask, first: int, length: int, chunk: int
     ) -> list[Any]:
-        """The words of lanes that all name one vector; any words if none of them is active."""
+        """The words of lanes that all name one vector, zeros if none of them is active."""
         b = self.e.builder
         address = b.gep(start, [self.place(index, first)], source_etype=words.whole)
         if mask is not None:
@@ -243,9 +249,9 @@ class VectorAccess(MemoryAccess):
                 number_of_chunk, begin = divmod(first * words.count + offset, e.width)
                 part = self._part(chunks[number_of_chunk], begin, size)
                 if mask is None:
-                    e.storage.mark(b.store(part, place, align=words.size), memory)
+                    e.storage.mark(b.store(part, place, align=words.alignment(offset)), memory)
                 else:
-                    masked.store(e, part, place, words.size, self._spread(mask, words, first, offset, size), memory)
+                    masked.store(e, part, place, words.alignment(offset), self._spread(mask, words, first, offset, size), memory)
 
     def _scatter_words(self, memory: nodes.Memory, words: _Words, start: Any, index: Lanes, columns: list[Any], mask: Mask) -> None:
         e = self.e

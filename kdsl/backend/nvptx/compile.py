@@ -37,9 +37,15 @@ def compile_ptx(kernel: nodes.Kernel, target: str, *, optimise: int = 3) -> str:
 
 def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: int = 3) -> str:
     """One PTX module with an entry for every kernel, in order. Further kernels of one name get `_2`, `_3` … behind it. Raises what `compile_ptx` raises."""
+    return compile_levels(kernels, target, (optimise,))[0]
+
+
+def compile_levels(kernels: Sequence[nodes.Kernel], target: str, levels: Sequence[int]) -> list[str]:
+    """The module of `compile_module` at several levels of optimisation, which share all but LLVM's work."""
     gpu = targets.find(target)
-    if optimise not in range(4):
-        raise ValueError(f"optimise is 0, 1, 2 or 3, not {optimise!r}")
+    for level in levels:
+        if level not in range(4):
+            raise ValueError(f"optimise is 0, 1, 2 or 3, not {level!r}")
     if not kernels:
         raise ValueError("a PTX module has at least one kernel")
     for kernel in kernels:
@@ -47,13 +53,19 @@ def compile_module(kernels: Sequence[nodes.Kernel], target: str, *, optimise: in
     limits.check_together(kernels)
     version = max(_least_version(kernel, gpu) for kernel in kernels)
     initialise()
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=gpu.name, features=targets.features(version), opt=optimise)
-    text = _emit(kernels, machine, optimise, gpu.capability)
-    _verify(text)
-    return text
+    found = llvm.Target.from_triple(TRIPLE)
+    machines = [found.create_target_machine(cpu=gpu.name, features=targets.features(version), opt=level) for level in levels]
+    parsed = parse(_module(kernels, machines[0], gpu.capability))
+    copies = [parsed, *(llvm.parse_bitcode(parsed.as_bitcode()) for _ in levels[1:])]
+    texts = []
+    for level, machine, copy in zip(levels, machines, copies, strict=True):
+        optimise(copy, machine, level)
+        texts.append(without_faulty_forms(str(machine.emit_assembly(copy))))
+        _verify(texts[-1])
+    return texts
 
 
-def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int, capability: int) -> str:
+def _module(kernels: Sequence[nodes.Kernel], machine: Any, capability: int) -> ir.Module:
     module = ir.Module(name="kdsl")
     module.triple = TRIPLE
     # Without the layout LLVM splits accesses to 64-bit elements
@@ -61,9 +73,7 @@ def _emit(kernels: Sequence[nodes.Kernel], machine: Any, level: int, capability:
     lines, failures = Lines(module, kernels[0].location.file), Failures(module)
     for kernel, name in zip(kernels, _names(kernels), strict=True):
         Lowering(kernel, name, lines, failures, capability).run()
-    parsed = parse(module)
-    optimise(parsed, machine, level)
-    return without_faulty_forms(str(machine.emit_assembly(parsed)))
+    return module
 
 
 def _names(kernels: Sequence[nodes.Kernel]) -> list[str]:

@@ -12,12 +12,11 @@ from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import GLOBAL, Entry, attribute, pointer
 from kdsl.backend.nvptx.places import Cluster, block_indices, linear_block, thread_index
+from kdsl.backend.nvptx.ptxas import RECORDING
 from kdsl.ir.abi import RECORD
 
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
-_SYMBOL: Final = "kdsl_record_failure"
-"""With the extents of the cluster behind it, where blocks are numbered by them."""
 _HIDDEN: Final = ("claim", "record", "kernel", "grid_x", "grid_y")
 
 
@@ -38,7 +37,7 @@ class Failures:
     def _make(self, cluster: Cluster) -> Any:
         address = pointer(GLOBAL)
         types = [address, address, _I32, _I32, _I32, _I32, _I32, _I64, _I64]
-        symbol = "_".join(map(str, (_SYMBOL, *cluster))) if cluster != (1, 1, 1) else _SYMBOL
+        symbol = "_".join(map(str, (RECORDING, *cluster))) if cluster != (1, 1, 1) else RECORDING  # blocks are numbered by their cluster
         function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), types), symbol)
         function.linkage = "internal"
         for known in ("noinline", "cold", "nounwind"):

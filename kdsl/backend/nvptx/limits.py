@@ -21,27 +21,34 @@ OPERATIONS: Final = 30_000
 class LimitError(ValueError):
     """The kernel exceeds a limit of the hardware or of the compiler. Carries the place of the kernel."""
 
-    def __init__(self, kernel: nodes.Kernel, message: str) -> None:
-        super().__init__(f"{kernel.location}: kernel {kernel.name} {message}")
+    def __init__(self, kernel: nodes.Kernel, message: str, advice: str) -> None:
+        super().__init__(f"{kernel.location}: kernel {kernel.name} {message}: {advice}")
+        self.message = f"kernel {kernel.name} {message}"
+        """What it exceeds."""
+        self.advice = advice
+        """What to do."""
         self.location = kernel.location
+        """Where the kernel is."""
 
 
 def check(kernel: nodes.Kernel, target: Target) -> None:
     """Raise LimitError if the kernel cannot be compiled for the GPU."""
     size = layout(kernel).size
     if size > PARAMETER_BYTES:
-        raise LimitError(kernel, f"takes {size} bytes of arguments; at most {PARAMETER_BYTES} can be passed")
+        raise LimitError(
+            kernel, f"takes {size} bytes of arguments; at most {PARAMETER_BYTES} can be passed", "pass arrays in device memory"
+        )
     _check_arrays(
         kernel, "shared", shared_layout(kernel.arrays, kernel.shared_views).size, shared_limit(target.capability),
-        f"a block of {target.name} ({target.doc}) has at most {shared_limit(target.capability)}: use smaller arrays or narrower elements",
+        f"a block of {target.name} ({target.doc}) has at most {shared_limit(target.capability)}", "use smaller arrays or narrower elements",
     )  # fmt: skip
     _check_arrays(
         kernel, "local", sum(footprint(a.size, a.type.itemsize) for a in kernel.arrays if a.space == "local"), LOCAL_BYTES,
-        f"a thread has at most {LOCAL_BYTES}: use smaller arrays, or an array in device memory",
+        f"a thread has at most {LOCAL_BYTES}", "use smaller arrays, or an array in device memory",
     )  # fmt: skip
     operations = sum(1 for _ in nodes.walk(kernel.body))
     if operations > OPERATIONS:
-        raise LimitError(kernel, f"has {operations} operations after unrolling; at most {OPERATIONS} are compiled: unroll less")
+        raise LimitError(kernel, f"has {operations} operations after unrolling; at most {OPERATIONS} are compiled", "unroll less")
 
 
 def check_together(kernels: Sequence[nodes.Kernel]) -> None:
@@ -53,10 +60,10 @@ def check_together(kernels: Sequence[nodes.Kernel]) -> None:
         if used > CONSTANT_BYTES:
             named = ", ".join(f"{array.name} {len(content)}" for content, array in tables.items())
             what = f"of a module, whose constant arrays up to it take {used} bytes ({named})"
-            raise LimitError(kernel, f"{what}; a module has {CONSTANT_BYTES}: compile its kernels one by one")
+            raise LimitError(kernel, f"{what}; a module has {CONSTANT_BYTES}", "compile its kernels one by one")
 
 
-def _check_arrays(kernel: nodes.Kernel, space: str, used: int, most: int, advice: str) -> None:
+def _check_arrays(kernel: nodes.Kernel, space: str, used: int, most: int, why: str, advice: str) -> None:
     if used > most:
         named = ", ".join(f"{a.name} {a.size * a.type.itemsize}" for a in kernel.arrays if a.space == space)
-        raise LimitError(kernel, f"declares {used} bytes of {space} arrays ({named}); {advice}")
+        raise LimitError(kernel, f"declares {used} bytes of {space} arrays ({named}); {why}", advice)

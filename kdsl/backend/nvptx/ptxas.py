@@ -21,6 +21,10 @@ _FATAL_NOTES: Final = re.compile(r"\(C75(?:08|1[0-9]|20)\)")
 """C7508 and C7510 to C7520, which are mere notes: what was meant to run beside other work (`wgmma`, `setmaxnreg`) is serialised or ignored."""
 
 
+RECORDING: Final = "kdsl_record_failure"
+"""How the names of functions that record a failed check begin (`kdsl.backend.nvptx.failure`)."""
+
+
 class AssemblyError(AssertionError):
     """ptxas refuses the PTX, warns of it, or notes that it is not what was meant; the message is its own, with the lines that it names."""
 
@@ -37,7 +41,8 @@ class Report:
     registers: int
     """Most registers of a thread, over the entries."""
     spills: int
-    """Bytes that are spilled to local memory, stores and loads together."""
+    """Bytes that are spilled to local memory, stores and loads together. What the function that records a failed check spills does not count: it saves
+    registers of a caller that fills all of them, and runs only when a check has failed."""
     stack: int
     """Largest stack frame of a function in bytes (local arrays that are not in registers count)."""
     shared: int
@@ -79,11 +84,17 @@ def assemble(ptx: str, target: str, *, options: tuple[str, ...] = ()) -> Report:
         raise AssemblyError(f"ptxas -arch={target} ends with status {done.returncode}:\n{log}{_named_lines(ptx, log)}", log)
     return Report(
         registers=_most(r"Used (\d+) registers", log),
-        spills=sum(int(n) for pair in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log) for n in pair),
+        spills=sum(spilled for name, spilled in spills_of(log).items() if not name.startswith(RECORDING)),
         stack=_most(r"(\d+) bytes stack frame", log),
         shared=_most(r"(\d+) bytes smem", log),
         log=log,
     )
+
+
+def spills_of(log: str) -> dict[str, int]:
+    """Bytes that each function spills, stores and loads together, from what ptxas printed."""
+    found = re.findall(r"Function properties for (\S+)\s+\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    return {name: int(stores) + int(loads) for name, stores, loads in found}
 
 
 def is_clean(log: str) -> bool:

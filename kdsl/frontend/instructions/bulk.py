@@ -9,14 +9,28 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
+from kdsl.frontend.guards import extents_of, memory_of
 from kdsl.frontend.instructions.emit import Handler, emit
-from kdsl.frontend.instructions.places import Piece, barrier, every, flag, guarded, items, number, option, piece, shared_array, view
+from kdsl.frontend.instructions.places import (
+    Piece,
+    any_shared_array,
+    barrier,
+    every,
+    flag,
+    guarded,
+    items,
+    number,
+    option,
+    piece,
+    shared_array,
+    view,
+)
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import bounds, inside_view
 from kdsl.frontend.values import ArrayRef, MapRef, Nothing, Value, describe, known_number
@@ -112,8 +126,8 @@ def _coordinates(ctx: Context, row: Intrinsic, given: Given, places: Places, of:
     for item, place in found:
         value = index(ctx, item, place, f"a coordinate of {row.name}()")
         low, high = bounds(ctx, value)
-        if high > I32.maximum:
-            value = ctx.binary("min", value, ctx.constant(I64, I32.maximum))
+        if high > I32.maximum:  # clamped to a multiple of all that rows begin at, so that what is proved of the coordinate stays proved
+            value = ctx.binary("min", value, ctx.constant(I64, I32.maximum - _LINE + 1))
         if low < I32.minimum:
             value = ctx.binary("max", value, ctx.constant(I64, I32.minimum))
         narrow.append(ctx.cast(I32, value))
@@ -217,9 +231,9 @@ def _prefetch_map(ctx: Context, row: Intrinsic, given: Given, places: Places, no
 
 def _run(ctx: Context, row: Intrinsic, given: Given, places: Places, *, to_shared: bool) -> tuple[Piece, nodes.Element, nodes.ValueOp]:
     """Both ends of a copy of `count` elements, what must hold for it, and its bytes."""
-    base = shared_array(ctx, row, given["array"], places["array"], writes=to_shared)
-    array = base.array
-    if array.swizzle:
+    base = any_shared_array(ctx, row, given["array"], places["array"], writes=to_shared)
+    array, extents = memory_of(base), extents_of(ctx, base)
+    if isinstance(array, nodes.Array) and array.swizzle:
         raise ctx.error(
             f"{row.name}(): the rows of `{array.name}` are swizzled", places["array"], "use a tensor map, or an array without swizzle"
         )
@@ -230,21 +244,21 @@ def _run(ctx: Context, row: Intrinsic, given: Given, places: Places, *, to_share
             places["array"],
             "give both one element type",
         )
-    if len(items(given["index"], places["index"])) != len(array.shape):
+    if len(items(given["index"], places["index"])) != len(extents):
         raise ctx.error(
-            f"{row.name}() begins at an element of `{array.name}`, which has {len(array.shape)} dimensions", places["index"],
+            f"{row.name}() begins at an element of `{array.name}`, which has {len(extents)} dimensions", places["index"],
             "give one index per dimension",
         )  # fmt: skip
-    where = piece(ctx, row, base, given["index"], places["index"], (1,) * len(array.shape))
+    where = piece(ctx, row, base, given["index"], places["index"], (1,) * len(extents))
     start = index(ctx, given["start"], places["start"], f"`start` of {row.name}()")
     count = index(ctx, given["count"], places["count"], f"`count` of {row.name}()")
     together = swizzle.CHUNK // array.type.itemsize
     conditions: list[nodes.ValueOp | None] = [where.holds]
     unchecked = base.unchecked and ref.unchecked and not ctx.checked
     if not unchecked:
-        conditions += _fits(ctx, array, where.element, count)
+        conditions += _fits(ctx, extents, where.element, count)
         conditions += _inside(ctx, ref.view, start, count)
-        first = ctx.binary("mod", _linear(ctx, array, where.element), ctx.constant(I64, together))
+        first = ctx.binary("mod", _linear(ctx, extents, where.element), ctx.constant(I64, together))
         for value in (first, start, count):
             if value is first or multiple_of(ctx, value) % together:
                 rest = value if value is first else ctx.binary("mod", value, ctx.constant(I64, together))
@@ -258,21 +272,21 @@ def _is_zero(value: nodes.ValueOp) -> bool:
     return isinstance(value, nodes.Constant) and value.value == 0
 
 
-def _linear(ctx: Context, array: nodes.Array, element: nodes.Element) -> nodes.ValueOp:
+def _linear(ctx: Context, extents: Sequence[nodes.ValueOp], element: nodes.Element) -> nodes.ValueOp:
     """The number of an element in its array."""
     whole = element.indices[0]
-    for extent, value in zip(array.shape[1:], element.indices[1:], strict=True):
-        whole = ctx.binary("add", ctx.binary("mul", whole, ctx.constant(I64, extent)), value)
+    for extent, value in zip(extents[1:], element.indices[1:], strict=True):
+        whole = ctx.binary("add", ctx.binary("mul", whole, extent), value)
     return whole
 
 
-def _fits(ctx: Context, array: nodes.Array, element: nodes.Element, count: nodes.ValueOp) -> list[nodes.ValueOp]:
+def _fits(ctx: Context, extents: Sequence[nodes.ValueOp], element: nodes.Element, count: nodes.ValueOp) -> list[nodes.ValueOp]:
     """That the elements from one on are in the array."""
     low, high = bounds(ctx, count)
-    first = _linear(ctx, array, element)
+    first, size = _linear(ctx, extents, element), functools.reduce(lambda a, b: ctx.binary("mul", a, b), extents)
     found = [] if low >= 0 else [ctx.compare("ge", count, ctx.constant(I64, 0))]
-    if bounds(ctx, first)[1] + high > array.size:
-        found.append(ctx.compare("le", count, ctx.binary("sub", ctx.constant(I64, array.size), first)))
+    if bounds(ctx, first)[1] + high > bounds(ctx, size)[0]:
+        found.append(ctx.compare("le", count, ctx.binary("sub", size, first)))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index, scalar, type_of
-from kdsl.frontend.guards import Guard
+from kdsl.frontend.guards import Guard, is_shared, memory_of
 from kdsl.frontend.instructions.emit import emit
 from kdsl.frontend.instructions.places import view
 from kdsl.frontend.values import ArrayRef, Nothing, Text, Value, ViewRef, describe, known_number
@@ -28,10 +28,11 @@ def subscript(array: ast.AST, index: ast.AST, node: ast.Call) -> ast.Subscript:
 
 def _copy_async(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     array, source = _array(ctx, row, given["array"], places["array"]), _source(ctx, row, given["source"], places["source"])
-    of = array.array.type
+    to_memory = memory_of(array)
+    of = to_memory.type
     if source.view.type is not of:
         raise ctx.error(
-            f"{row.name}() copies elements as they are: `{array.array.name}` has {of}, `{source.view.name}` has {source.view.type}",
+            f"{row.name}() copies elements as they are: `{to_memory.name}` has {of}, `{source.view.name}` has {source.view.type}",
             places["source"],
             "give both the same element type, or load, convert and store",
         )
@@ -46,7 +47,7 @@ def _copy_async(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places
     guard.aligned(array, to, size, places["index"])
     guard.inside(source, start, count, places["source_index"], touched=valid)
     guard.aligned(source, start, size, places["source_index"])
-    elements = (nodes.Element(array.array, to), nodes.Element(source.view, start))
+    elements = (nodes.Element(to_memory, to), nodes.Element(source.view, start))
     arguments = () if valid is None else (valid,)
     guard.do(lambda: _ignore(emit(ctx, row, arguments=arguments, elements=elements, options={"count": count})))
     return Nothing()
@@ -56,15 +57,15 @@ def _ignore(_: object) -> None:
     """For a lambda whose value nobody wants."""
 
 
-def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef:
+def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef | ViewRef:
     """Where to copy to."""
-    if not isinstance(value, ArrayRef) or value.array.space != "shared":
+    if not is_shared(value):
         raise ctx.error(f"{row.name}() copies to a shared array, not to {describe(value)}", place, f"its form is {row.name}{row.signature}")
     if value.read_only:
         raise ctx.error(
-            f"{row.name}() to `{value.array.name}`, which came here as a Slice and is only read",
+            f"{row.name}() to `{memory_of(value).name}`, which came here as a Slice and is only read",
             place,
-            f"annotate it as SliceMut[{value.array.type}]",
+            f"annotate it as SliceMut[{memory_of(value).type}]",
         )
     return value
 

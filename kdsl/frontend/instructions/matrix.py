@@ -9,10 +9,10 @@ from typing import Any, Final
 from kdsl.frontend import memory
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, scalar, type_of
-from kdsl.frontend.guards import Guard
+from kdsl.frontend.guards import Guard, is_shared, memory_of
 from kdsl.frontend.instructions.copies import subscript
 from kdsl.frontend.instructions.emit import emit
-from kdsl.frontend.values import ArrayRef, Group, Literal, Nothing, Text, Value, as_type, describe, known_number
+from kdsl.frontend.values import ArrayRef, Group, Literal, Nothing, Text, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.ir.instruction import Option
 from kdsl.lang.intrinsics import Intrinsic
@@ -32,7 +32,7 @@ _NAMED: Final = ("tf32", "e4m3", "e5m2")
 def _ldmatrix(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
     array = _array(ctx, row, given["array"], places["array"])
     count = _count(ctx, row, given["count"], places["count"])
-    transpose = _transpose(ctx, row, given["transpose"], array.array, places["transpose"])
+    transpose = _transpose(ctx, row, given["transpose"], memory_of(array), places["transpose"])
     element, guard = _rows(ctx, row, array, given, places, count, "load", node)
     variables = tuple(ctx.new_variable(f"{row.name}.{i}", U32) for i in range(count)) if guard.conditions else ()
     results = guard.do_by_warp(
@@ -45,11 +45,11 @@ def _stmatrix(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: 
     array = _array(ctx, row, given["array"], places["array"])
     if array.read_only:
         raise ctx.error(
-            f"{row.name}() to `{array.array.name}`, which came here as a Slice and is only read",
+            f"{row.name}() to `{memory_of(array).name}`, which came here as a Slice and is only read",
             places["array"],
-            f"annotate it as SliceMut[{array.array.type}]",
+            f"annotate it as SliceMut[{memory_of(array).type}]",
         )
-    transpose = _transpose(ctx, row, given["transpose"], array.array, places["transpose"])
+    transpose = _transpose(ctx, row, given["transpose"], memory_of(array), places["transpose"])
     what = f"`registers` of {row.name}()"
     registers = _items(ctx, given["registers"], what, places["registers"])
     if len(registers) not in _COUNTS:
@@ -62,10 +62,10 @@ def _stmatrix(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: 
     return Nothing()
 
 
-def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef:
-    if not isinstance(value, ArrayRef) or value.array.space != "shared":
+def _array(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> ArrayRef | ViewRef:
+    if not is_shared(value):
         raise ctx.error(f"{row.name}() is on a shared array, not on {describe(value)}", place, f"its form is {row.name}{row.signature}")
-    of = value.array.type
+    of = memory_of(value).type
     if of.itemsize > 4 or of.is_bool:
         raise ctx.error(
             f"{row.name}() moves 4 bytes per lane and row, which hold no {of}",
@@ -85,7 +85,7 @@ def _count(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> int:
     )
 
 
-def _transpose(ctx: Context, row: Intrinsic, value: Value, array: nodes.Array, place: ast.AST) -> bool:
+def _transpose(ctx: Context, row: Intrinsic, value: Value, array: nodes.Memory, place: ast.AST) -> bool:
     transpose = _flag(ctx, row, "transpose", value, place)
     if transpose and array.type.itemsize != 2:
         raise ctx.error(
@@ -108,7 +108,7 @@ def _flag(ctx: Context, row: Intrinsic, name: str, value: Value, place: ast.AST)
 def _rows(
     ctx: Context,
     row: Intrinsic,
-    array: ArrayRef,
+    array: ArrayRef | ViewRef,
     given: Mapping[str, Value],
     places: Mapping[str, ast.AST],
     count: int,
@@ -120,16 +120,16 @@ def _rows(
     guard = Guard(ctx, row.name, kind)
     lanes = 8 * count
     idle = None if lanes == nodes.WARP_SIZE else ctx.compare("ge", ctx.special("lane_index"), ctx.constant(I64, lanes))
-    guard.inside(array, indices, _ROW_BYTES // array.array.type.itemsize, places["index"], idle=idle)
+    guard.inside(array, indices, _ROW_BYTES // memory_of(array).type.itemsize, places["index"], idle=idle)
     guard.aligned(array, indices, _ROW_BYTES, places["index"], idle=idle)
-    return nodes.Element(array.array, indices), guard
+    return nodes.Element(memory_of(array), indices), guard
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- products
 
 
 def _mma(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapping[str, ast.AST], node: ast.Call) -> Value:
-    a_type, b_type = _types(ctx, row, given["type"], places["type"])
+    a_type, b_type = operand_types(ctx, row, given["type"], places["type"])
     a, b, c = (_items(ctx, given[name], f"`{name}` of {row.name}()", places[name]) for name in ("a", "b", "c"))
     form = _form(ctx, row, given["shape"], a_type, b_type, c, places)
     saturate = _flag(ctx, row, "saturate", given["saturate"], places["saturate"])
@@ -167,8 +167,8 @@ def _items(ctx: Context, value: Value, what: str, place: ast.AST) -> tuple[Value
     return value.items
 
 
-def _types(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> tuple[str, str]:
-    """The PTX types of A and B."""
+def operand_types(ctx: Context, row: Intrinsic, value: Value, place: ast.AST) -> tuple[str, str]:
+    """The PTX types of A and B, from the argument `type`."""
     names = []
     for item in value.items if isinstance(value, Group) and len(value.items) == 2 else (value, value):
         of = as_type(item)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index, scalar, type_of
+from kdsl.frontend.guards import extents_of, is_shared, known_extents, memory_of
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import bounds
 from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Text, Value, ViewRef, describe, known_number
@@ -32,14 +33,26 @@ class Piece:
 
 
 def shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ArrayRef:
+    """The argument, which must be a shared array of a shape that the compiler knows."""
+    found = any_shared_array(ctx, row, value, node, writes=writes)
+    if isinstance(found, ViewRef):
+        raise ctx.error(
+            f"{row.name}() takes a shared array whose shape the compiler knows, and the launch decides that of `{found.view.name}`",
+            node,
+            "give its extents as literals, captured numbers or Const parameters",
+        )
+    return found
+
+
+def any_shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ArrayRef | ViewRef:
     """The argument, which must be a shared array."""
-    if not isinstance(value, ArrayRef) or value.array.space != "shared":
+    if not is_shared(value):
         raise ctx.error(f"{row.name}() takes a shared array here, not {describe(value)}", node, "make it with shared_array(shape, dtype)")
     if writes and value.read_only:
         raise ctx.error(
-            f"{row.name}() writes to `{value.array.name}`, which came here as a Slice and is only read",
+            f"{row.name}() writes to `{memory_of(value).name}`, which came here as a Slice and is only read",
             node,
-            f"annotate the parameter as SliceMut[{value.array.type}]",
+            f"annotate the parameter as SliceMut[{memory_of(value).type}]",
         )
     return value
 
@@ -68,7 +81,7 @@ def items(subscript: Value, node: ast.AST) -> list[tuple[Value, ast.AST]]:
 def piece(
     ctx: Context,
     row: Intrinsic,
-    base: ArrayRef | BarrierRef,
+    base: ArrayRef | ViewRef | BarrierRef,
     subscript: Value,
     node: ast.AST,
     sizes: Sequence[int],
@@ -76,15 +89,16 @@ def piece(
 ) -> Piece:
     """The piece that begins at the indices `subscript` and has `sizes` elements along each dimension. Dimensions behind those that are indexed are taken
     whole. An index is a multiple of its entry in `steps`."""
-    array = base.array
+    array = memory_of(base)
+    extents, known_ones = extents_of(ctx, base), known_extents(array)
     given = items(subscript, node)
     indices: list[nodes.ValueOp] = []
     conditions: list[nodes.ValueOp] = []
     for dimension, (item, part) in enumerate(given):
         what = f"an index of `{array.name}`"
-        extent, size, step = array.shape[dimension], sizes[dimension], (steps[dimension] if steps else 1)
+        extent, size, step = known_ones[dimension], sizes[dimension], (steps[dimension] if steps else 1)
         position = known_number(item)
-        if position is not None and not 0 <= position <= extent - size:
+        if position is not None and extent is not None and not 0 <= position <= extent - size:
             hint = f"indices are 0 to {extent - size}" if size <= extent else f"it has {extent} elements there; {size} are wanted"
             raise ctx.error(f"{row.name}(): index {position} is outside `{array.name}`", part, hint)
         value = index(ctx, item, part, what)
@@ -98,9 +112,9 @@ def piece(
         low, high = bounds(ctx, value)
         if low < 0:
             conditions.append(ctx.compare("ge", value, ctx.constant(I64, 0)))
-        if high > extent - size:
-            conditions.append(ctx.compare("le", value, ctx.constant(I64, extent - size)))
-    indices += [ctx.constant(I64, 0)] * (len(array.shape) - len(given))
+        if extent is None or high > extent - size:
+            conditions.append(ctx.compare("le", value, ctx.binary("sub", extents[dimension], ctx.constant(I64, size))))
+    indices += [ctx.constant(I64, 0)] * (len(extents) - len(given))
     if base.unchecked and not ctx.checked:
         conditions = []
     return Piece(nodes.Element(array, tuple(indices)), every(ctx, conditions))

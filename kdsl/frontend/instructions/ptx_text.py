@@ -61,13 +61,15 @@ def fault(text: str, results: int, operands: int) -> Fault | None:
 def _operands(code: str, results: int, operands: int) -> Fault | None:
     """Each occurs, and no other."""
     used = {int(number) for number in OPERAND.findall(code)}
-    spans = [(0, results, "result"), (results, operands, "operand")]
-    there = " and ".join(f"{count} {what}{'s' * (count != 1)}{f', from {{{first}}} on' * (count > 0)}" for first, count, what in spans)
-    for number in range(max([*used, results + operands - 1]) + 1 if used or results + operands else 0):
-        if number >= results + operands and number in used:
-            return Fault(f"{{{number}}} stands for nothing", f"there are {there}")
-        if number < results + operands and number not in used:
-            return Fault(f"the {'result' if number < results else 'operand'} {{{number}}} does not occur", f"there are {there}")
+    whole = results + operands
+    named = [", ".join(f"{{{number}}}" for number in span) or "none" for span in (range(results), range(results, whole))]
+    there = f"results: {named[0]}; operands: {named[1]}"
+    for number in sorted(used):
+        if number >= whole:
+            return Fault(f"{{{number}}} stands for nothing", there)
+    for number in range(whole):
+        if number not in used:
+            return Fault(f"the {'result' if number < results else 'operand'} {{{number}}} does not occur", there)
     return None
 
 

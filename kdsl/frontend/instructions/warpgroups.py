@@ -17,12 +17,13 @@ from kdsl.frontend import operators
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, materialise
 from kdsl.frontend.instructions.emit import Handler, emit
+from kdsl.frontend.instructions.matrix import operand_types
 from kdsl.frontend.instructions.places import flag, items, number, piece, shared_array
-from kdsl.frontend.values import ArrayRef, Group, Nothing, Value, describe
+from kdsl.frontend.values import ArrayRef, Group, Nothing, Text, Value, describe
 from kdsl.ir import nodes
 from kdsl.lang import swizzle
 from kdsl.lang.intrinsics import Intrinsic
-from kdsl.lang.intrinsics.warpgroups import MOST_COLUMNS, PRODUCTS, ROWS, Product
+from kdsl.lang.intrinsics.warpgroups import MOST_COLUMNS, OF_ELEMENTS, PRODUCTS, ROWS, Product
 from kdsl.lang.types import DTYPES, F32, U32
 
 _DEPTH: Final = 32
@@ -78,28 +79,27 @@ def _wait(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.
 def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
     _whole_groups(ctx, row, node)
     right = shared_array(ctx, row, given["b"], places["b"], writes=False)
-    product = _product(ctx, row, right, places["b"])
+    fragment = given["a"]
+    base = None if isinstance(fragment, Group) else shared_array(ctx, row, fragment, places["a"], writes=False)
+    types = _types(ctx, row, base, right, given["type"], places)
+    product = PRODUCTS[types[1]]
     registers = _accumulators(ctx, row, given["accumulator"], product, places["accumulator"])
     columns = 2 * len(registers)
     across = [flag(ctx, row, given[name], places[name], f"`{name}`") for name in ("transpose_a", "transpose_b")]
     for side, name in zip(across, ("transpose_a", "transpose_b"), strict=True):
         if side and not product.transposes:
-            raise ctx.error(f"`{name}` of {right.array.type}", places[name], "only operands of 16 bits can lie with k across the rows")
+            raise ctx.error(f"`{name}` of {_shown(types[1])}", places[name], "only operands of 16 bits can lie with k across the rows")
     accumulate = materialise(ctx, operators.truth(ctx, given["accumulate"], places["accumulate"]), places["accumulate"])
-    options: dict[str, nodes.Option] = {"n": columns, "type": right.array.type.name}
+    options: dict[str, nodes.Option] = {"n": columns, "a": types[0], "b": types[1]}
     elements: tuple[nodes.Element, ...] = ()
-    fragment = given["a"]
     if isinstance(fragment, Group):
         if across[0]:
             raise ctx.error(
                 "a fragment in registers cannot be transposed", places["transpose_a"], "load it with ldmatrix(…, transpose=True)"
             )
-        left = _fragment(ctx, row, fragment, product, given["a_index"], places["a"], places["a_index"])
+        left = _fragment(ctx, row, fragment, types[0], given["a_index"], places["a"], places["a_index"])
     else:
-        base = shared_array(ctx, row, fragment, places["a"], writes=False)
-        of, other = base.array.type, right.array.type
-        if of is not other:
-            raise ctx.error(f"{row.name}() of {of} and {other}", places["a"], "give both operands one element type")
+        assert base is not None
         tile = _tile(ctx, row, base, given["a_index"], places["a"], places["a_index"], ROWS, across=across[0])
         elements, left = (tile.element,), (tile.offset,)
         options |= _layout("a", tile)
@@ -113,21 +113,48 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
         elements=(*elements, tile.element),
         options=options,
         results=(DTYPES[product.accumulator],) * len(registers),
+        variant=".".join(types) if ".".join(types) in row.variants else "",
     )
     for register, result in zip(registers, results, strict=True):
         ctx.set(register, result)
     return Nothing()
 
 
+def _shown(of: str) -> str:
+    """A type of operands as the language names it."""
+    return of if of in ("e4m3", "e5m2") else PRODUCTS[of].element
+
+
 def _layout(side: str, tile: _Tile) -> dict[str, nodes.Option]:
     return {f"{side}_leading": tile.leading, f"{side}_stride": tile.stride, f"{side}_swizzle": tile.span}
 
 
-def _product(ctx: Context, row: Intrinsic, base: ArrayRef, node: ast.AST) -> Product:
-    found = PRODUCTS.get(base.array.type.name)
-    if found is None:
-        raise ctx.error(f"{row.name}() of {base.array.type}", node, f"there are products of {', '.join(PRODUCTS)} (f32 counts as tf32)")
-    return found
+def _types(ctx: Context, row: Intrinsic, a: ArrayRef | None, b: ArrayRef, given: Value, places: Places) -> tuple[str, str]:
+    """The PTX types of A (None: in registers) and B: those of the argument `type`, else those that the element types mean."""
+    arrays = (("a", a), ("b", b))
+    for name, base in arrays:
+        if base is not None and base.array.type.name not in OF_ELEMENTS:
+            known = ", ".join(OF_ELEMENTS)
+            raise ctx.error(f"{row.name}() of {base.array.type}", places[name], f"there are products of {known} (f32 counts as tf32)")
+    if isinstance(given, Text) and not given.value:
+        right = OF_ELEMENTS[b.array.type.name]
+        left = right if a is None else OF_ELEMENTS[a.array.type.name]
+        if left not in PRODUCTS[right].partners:
+            raise ctx.error(f"{row.name}() of {a and a.array.type} and {b.array.type}", places["a"], "give both operands one element type")
+        return left, right
+    left, right = operand_types(ctx, row, given, places["type"])
+    if right not in PRODUCTS or left not in PRODUCTS[right].partners:
+        hint = "both are of one type, or integers of 8 bits, or floats of 8"
+        raise ctx.error(f"{row.name}() does not multiply {left} by {right}", places["type"], hint)
+    for (name, base), of in zip(arrays, (left, right), strict=True):
+        if base is not None and base.array.type.name != PRODUCTS[of].element:
+            wanted = PRODUCTS[of].element
+            raise ctx.error(
+                f"{row.name}(): `{base.array.name}` is multiplied as {of}, and its elements are {base.array.type}",
+                places[name],
+                f"make it an array of {wanted}" + (": a float of 8 bits is a byte" if of in ("e4m3", "e5m2") else ""),
+            )
+    return left, right
 
 
 def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, node: ast.AST) -> list[nodes.Variable]:
@@ -158,7 +185,7 @@ def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, 
 
 
 def _fragment(
-    ctx: Context, row: Intrinsic, value: Group, product: Product, subscript: Value, node: ast.AST, index_node: ast.AST
+    ctx: Context, row: Intrinsic, value: Group, of: str, subscript: Value, node: ast.AST, index_node: ast.AST
 ) -> tuple[nodes.ValueOp, ...]:
     """The registers of a fragment of A: four u32, as `ldmatrix` yields them; of tf32 also four f32."""
     if len(value.items) != _FRAGMENT:
@@ -167,7 +194,7 @@ def _fragment(
         raise ctx.error("a fragment in registers has no index", index_node, "write ()")
     registers = []
     for item, place in items(value, node):
-        if product.ptx == "tf32" and isinstance(item, nodes.ValueOp) and item.type is F32:
+        if of == "tf32" and isinstance(item, nodes.ValueOp) and item.type is F32:
             registers.append(ctx.bitcast(U32, item))
         else:
             registers.append(coerce(ctx, item, U32, place, "a register of a fragment"))

@@ -22,7 +22,8 @@ from kdsl import (
     wgmma,
     wgmma_fence,
 )
-from kdsl.backend.nvptx import assembled
+from kdsl.backend.nvptx import assembled, compile_ptx
+from kdsl.backend.nvptx.ptxas import assemble, spills_of
 
 
 def test_an_instruction_that_does_not_exist() -> None:
@@ -69,6 +70,15 @@ def test_spills_that_the_kernel_forbids() -> None:
         crowded.ptx("sm_80")
     assert marked(caught.value.location) == "crowded"
     assert "smaller tiles" in caught.value.hint
+
+
+def test_what_a_failed_check_spills_is_no_spill_of_the_kernel() -> None:
+    """The function that records a failure saves registers of a caller that fills all of them; its path is taken only after a failure."""
+    report = assemble(compile_ptx(crowded.ir(), "sm_80"), "sm_80")
+    by_function = spills_of(report.log)
+    assert set(by_function) == {"crowded", "kdsl_record_failure"}
+    assert by_function["kdsl_record_failure"] > 0
+    assert report.spills == by_function["crowded"] > 0
 
 
 def test_without_an_assembler_nobody_complains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,3 +166,11 @@ def test_all_lanes_have_to_reach_what_says_so() -> None:
         hint="whole warp",
         also="lane_index() > 3",
     )
+
+
+def test_what_stands_for_nothing_is_named_first() -> None:
+    @kernel(grid=1, block=32)
+    def wrong(y: SliceMut[u32]) -> None:
+        y[0] = inline_ptx("add.u32 {0}, {1}, {5};", u32, (y[0], y[1]))
+
+    refused(wrong, "{5} stands for nothing", at='"add.u32 {0}, {1}, {5};"', hint="results: {0}; operands: {1}, {2}")

@@ -38,7 +38,7 @@ def test_what_is_no_tensor_map() -> None:
     def element(a: TensorMap[f32, D2], y: SliceMut[f32]) -> None:
         y[0] = a[0, 0]
 
-    refused(element, "TensorMap[f32, D2] has no elements", at="a", hint="only arrays")
+    refused(element, "TensorMap[f32, D2] has no elements", at="a", hint="copy a box of it to a shared array with tma_load()")
 
     @kernel(grid=1, block=32)
     def attribute(a: TensorMap[f32, D2], y: SliceMut[f32]) -> None:

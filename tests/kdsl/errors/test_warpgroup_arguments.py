@@ -15,6 +15,7 @@ from kdsl import (
     local_array,
     shared_array,
     thread_idx,
+    u8,
     u32,
     warp_group_index,
     warp_index,
@@ -195,3 +196,55 @@ def test_numbers_of_groups() -> None:
         wgmma_wait(8)
 
     refused(wrong, "`pending` of wgmma_wait() is a number of 0 to 7", "8", at="8", hint="literal")
+
+
+def test_what_bytes_are_multiplied_as() -> None:
+    @kernel(grid=1, block=128)
+    def unknown(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, f32), s, (0, 0), s, (0, 0), type="e3m4")
+
+    refused(unknown, "the type of wgmma() is one of", '"e4m3", "e5m2"', at='"e3m4"', hint="a pair")
+
+    @kernel(grid=1, block=128)
+    def pair(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, f32), s, (0, 0), s, (0, 0), type=("e4m3", u8))
+
+    refused(pair, "wgmma() does not multiply e4m3 by u8", at='("e4m3", u8)', hint="floats of 8")
+
+    @kernel(grid=1, block=128)
+    def doubles(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, f32), s, (0, 0), s, (0, 0), type=f64)
+
+    refused(doubles, "wgmma() does not multiply f64 by f64", at="f64", hint="one type")
+
+    @kernel(grid=1, block=128)
+    def halves(y: SliceMut[f32]) -> None:
+        a = shared_array((64, 128), u8, swizzle=128)
+        b = shared_array((64, 128), i8, swizzle=128)
+        wgmma(local_array(32, f32), a, (0, 0), b, (0, 0), type="e4m3")
+
+    refused(halves, "`b` is multiplied as e4m3, and its elements are i8", at="b", hint="a float of 8 bits is a byte")
+
+    @kernel(grid=1, block=128)
+    def integers(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, i32), s, (0, 0), s, (0, 0), type="e5m2")
+
+    refused(integers, "are a local array of f32 of one dimension, not a local array of i32", at="local_array(32, i32)", hint="f32")
+
+    @kernel(grid=1, block=128)
+    def across(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, f32), s, (0, 0), s, (0, 0), type="e5m2", transpose_a=True)
+
+    refused(across, "`transpose_a` of e5m2", at="True", hint="16 bits")
+
+    @kernel(grid=1, block=128)
+    def step(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 128), u8, swizzle=128)
+        wgmma(local_array(32, f32), s, (0, 16), s, (0, 0), type="e4m3")
+
+    refused(step, "must be a multiple of 32", at="16", hint="32 * i")

@@ -11,7 +11,7 @@ from kdsl.ir import nodes
 from kdsl.lang.types import I32, wrap
 
 
-@pytest.mark.parametrize(("exponent", "products"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (7, 4), (16, 4), (31, 8)])
+@pytest.mark.parametrize(("exponent", "products"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (7, 4), (15, 6), (16, 4)])
 def test_a_literal_exponent_is_a_chain_of_products(exponent: int, products: int) -> None:
     kernel = kernel_of(
         f"y[0] = a ** {exponent}\nz[0] = b ** {exponent}", "y: SliceMut[f32], z: SliceMut[i32], a: f32, b: i32", "grid=1, block=1"
@@ -21,6 +21,15 @@ def test_a_literal_exponent_is_a_chain_of_products(exponent: int, products: int)
     run(kernel, y=y, z=z, a=1.5, b=-3)
     assert y[0] == pytest.approx(1.5**exponent, rel=1e-5)
     assert z[0] == wrap(I32, (-3) ** exponent)
+
+
+def test_beyond_16_only_a_power_of_an_integer_is_a_chain() -> None:
+    whole = kernel_of("z[0] = b ** 31", "z: SliceMut[i32], b: i32", "grid=1, block=1")
+    assert len(list(ops(whole, nodes.Binary))) == 8
+    for exponent in ("17", "-17", "17.0", "1024"):
+        found = kernel_of(f"y[0] = a ** {exponent}", "y: SliceMut[f32], a: f32", "grid=1, block=1")
+        powers = kernel_of(f"y[0] = pow(a, {exponent})", "y: SliceMut[f32], a: f32", "grid=1, block=1")
+        assert [type(op) for op in ops(found, nodes.ValueOp)] == [type(op) for op in ops(powers, nodes.ValueOp)]
 
 
 def test_a_negative_exponent_of_a_float_is_a_reciprocal() -> None:

@@ -32,6 +32,10 @@ ACROSS = [
     (products.across, {"T": dtype(of), "N": n, "SPAN": span, "WIDE": (span or 16) // of.itemsize, "A": a, "B": b})
     for of, n, span, a, b in products.ACROSS
 ]
+EIGHTS = [
+    (products.eights, {"N": n, "A": a == products.E5M2, "B": b == products.E5M2, "REGISTERS": registers})
+    for a, b, n, registers in products.EIGHTS
+]
 OTHERS = [
     *[(copies.box, {"T": of, "ROWS": 8, "WIDE": (span or 16) // of.itemsize, "SPAN": span}) for of in (f32, i8) for span in (0, 32, 128)],
     *[
@@ -46,7 +50,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(
     ("kernel", "settings"),
-    [*PLAIN, *ALONG, *ACROSS, *OTHERS],
+    [*PLAIN, *ALONG, *ACROSS, *EIGHTS, *OTHERS],
     ids=lambda v: v.name if isinstance(v, Kernel) else "-".join(map(str, v.values())),
 )
 def test_it_assembles(kernel: Any, settings: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 import pytest
 from gpus import BF16, on_hopper, poisoned, whole
@@ -290,3 +291,80 @@ def test_a_from_ldmatrix(gpu: Any) -> None:
     c = gpu.array(poisoned((64, 16)))
     from_ldmatrix(gpu.array(a), gpu.array(b), c)
     np.testing.assert_array_equal(c.numpy(), a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@kernel(grid=1, block=128)
+def eights(
+    a: Slice[u8, D2], b: Slice[u8, D2], c: SliceMut[f32, D2], N: Const[int], A: Const[bool], B: Const[bool], REGISTERS: Const[bool]
+) -> None:
+    """C = C + A B^T of 64 x 128 and N x 128 in floats of 8 bits: of each operand e5m2 or else e4m3; A in shared memory or registers."""
+    left = shared_array((64, 128), u8, swizzle=128)
+    right = shared_array((N, 128), u8, swizzle=128)
+    t = thread_index()
+    for i in range(t, 64 * 128, 128):
+        left[i // 128, i % 128] = a[i // 128, i % 128]
+    for i in range(t, N * 128, 128):
+        right[i // 128, i % 128] = b[i // 128, i % 128]
+    fence_async_proxy()
+    sync_threads()
+    row, column = 16 * warp_index() + lane_index() % 16, 16 * (lane_index() // 16)
+    fragments = local_array((4, 4), u32)
+    for k in unroll(4):
+        if REGISTERS:
+            fragments[k, :] = ldmatrix(left, (row, 32 * k + column))
+    sums = local_array(N // 2, f32)
+    for i in unroll(N // 2):
+        sums[i] = c[sum_row(i), sum_column(i)]
+    wgmma_fence()
+    for k in unroll(4):
+        if REGISTERS:
+            wgmma(sums, fragments[k, :], (), right, (0, 32 * k), type=("e5m2" if A else "e4m3", "e5m2" if B else "e4m3"))
+        else:
+            wgmma(sums, left, (0, 32 * k), right, (0, 32 * k), type=("e5m2" if A else "e4m3", "e5m2" if B else "e4m3"))
+    wgmma_commit()
+    wgmma_wait(0)
+    for i in unroll(N // 2):
+        c[sum_row(i), sum_column(i)] = sums[i]
+
+
+E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+EIGHTS = [(E4M3, E4M3, 8, False), (E4M3, E5M2, 24, True), (E5M2, E4M3, 136, False), (E5M2, E5M2, 64, True)]
+
+
+@on_hopper
+@pytest.mark.parametrize(("a_of", "b_of", "n", "registers"), EIGHTS, ids=str)
+def test_floats_of_eight_bits(gpu: Any, a_of: np.dtype[Any], b_of: np.dtype[Any], n: int, registers: bool) -> None:
+    a, b = whole((64, 128), a_of, 16), whole((n, 128), b_of, 17)
+    start = whole((64, n), np.float32, 18, 16)  # small: sums of such products keep few bits
+    c = gpu.array(start)
+    eights(gpu.array(a.view(np.uint8)), gpu.array(b.view(np.uint8)), c, n, a_of == E5M2, b_of == E5M2, registers)
+    np.testing.assert_array_equal(c.numpy(), start + a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@kernel(grid=1, block=128)
+def mixed(a: Slice[u8, D2], b: Slice[i8, D2], c: SliceMut[i32, D2]) -> None:
+    """C = A B^T of 64 x 32 and 16 x 32, bytes without sign times bytes with one."""
+    left = shared_array((64, 32), u8, swizzle=32)
+    right = shared_array((16, 32), i8, swizzle=32)
+    t = thread_index()
+    for i in range(t, 64 * 32, 128):
+        left[i // 32, i % 32] = a[i // 32, i % 32]
+    for i in range(t, 16 * 32, 128):
+        right[i // 32, i % 32] = b[i // 32, i % 32]
+    fence_async_proxy()
+    sync_threads()
+    sums = local_array(8, i32)
+    wgmma_fence()
+    wgmma(sums, left, (0, 0), right, (0, 0), accumulate=False)
+    wgmma_commit()
+    wgmma_wait(0)
+    for i in unroll(8):
+        c[sum_row(i), sum_column(i)] = sums[i]
+
+
+@on_hopper
+def test_bytes_of_which_one_has_a_sign(gpu: Any) -> None:
+    a, b = whole((64, 32), np.uint8, 19, 255), whole((16, 32), np.int8, 20, 127)
+    c = gpu.array(poisoned((64, 16), np.int32))
+    mixed(gpu.array(a), gpu.array(b), c)
+    np.testing.assert_array_equal(c.numpy(), a.astype(np.int64) @ b.astype(np.int64).T)

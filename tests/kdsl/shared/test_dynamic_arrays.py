@@ -17,6 +17,7 @@ from kdsl import (
     LaunchError,
     Slice,
     SliceMut,
+    TensorMap,
     atomic_add,
     bf16,
     block_index,
@@ -29,13 +30,17 @@ from kdsl import (
     i16,
     i32,
     i64,
+    is_first_thread,
     kernel,
+    local_array,
     shared_array,
     struct,
     sync_threads,
     thread_idx,
     thread_index,
+    tma_store,
     u8,
+    wgmma,
 )
 from kdsl.ir.printer import print_kernel
 from kdsl.testing import devices
@@ -402,11 +407,16 @@ def test_what_takes_arrays_of_other_kinds_only() -> None:
         copy_async(other, thread_idx.x, tile, thread_idx.x, 1)
         y[0] = other[0]
 
+    @kernel(grid=1, block=128)
+    def product(y: SliceMut[f32], n: i64) -> None:
+        tile = shared_array((n, 64, 8), bf16)
+        wgmma(local_array(32, f32), tile, (0, 0, 0), tile, (0, 0, 0))
+
     @kernel(grid=1, block=32)
-    def target(y: SliceMut[f32], x: Slice[f32], n: i64) -> None:
-        tile = shared_array(n, f32)
-        copy_async(tile, thread_idx.x, x, thread_idx.x, 1)
-        y[0] = tile[0]
+    def box(y: TensorMap[f32, D2], n: i64) -> None:
+        tile = shared_array((n, 8, 8), f32)
+        if is_first_thread():
+            tma_store(y, (0, 0), tile, 0)
 
     @kernel(grid=1, block=32)
     def swizzled(y: SliceMut[f32], n: i64) -> None:
@@ -414,5 +424,6 @@ def test_what_takes_arrays_of_other_kinds_only() -> None:
         y[0] = tile[0, 0]
 
     refused(source, "copies from an array parameter", at="tile", hint="")
-    refused(target, "whose shape the launch decides", at="tile", hint="")
+    refused(product, "wgmma() takes a shared array whose shape the compiler knows", "that of `tile`", at="tile", hint="Const")
+    refused(box, "tma_store() takes a shared array whose shape the compiler knows", at="tile", hint="Const")
     refused(swizzled, "a shape that the compiler knows", at="shared_array((n, 32), f32, swizzle=128)", hint="Const")

@@ -196,7 +196,7 @@ def test_changing_an_attribute() -> None:
         v.x += 1
         y[0] = v
 
-    refused(wrong, "`v.x` cannot be assigned", at="v.x", hint="")
+    refused(wrong, "`v.x` cannot be assigned: a vector is not changed in place", at="v.x", hint="make a new one: f32x4(…)")
 
 
 def test_taking_apart_into_too_few_names() -> None:

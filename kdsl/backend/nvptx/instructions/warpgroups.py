@@ -43,7 +43,7 @@ def _wgmma(e: Emission) -> Sequence[Any]:
     """Elements: A if it lies in shared memory, B. Arguments: whether to accumulate; bytes into A's rows, or the registers of its fragment; bytes into B's rows;
     the accumulators."""
     b, options = e.builder, e.op.options
-    product, n = PRODUCTS[str(options["type"])], int(options["n"])  # type: ignore[arg-type]
+    product, n = PRODUCTS[str(options["a"])], int(options["n"])  # type: ignore[arg-type]
     count = n // 2
     accumulate, *rest = e.arguments
     accumulators = rest[-count:]
@@ -58,12 +58,12 @@ def _wgmma(e: Emission) -> Sequence[Any]:
     first = count + len(tied)
     shown = f"${first}" if len(left) == 1 else assembly.vector(first, len(left))
     flag = "setp.ne.b32 p, 0, 0;" if fresh else f"setp.ne.b32 p, ${first + len(left) + 1}, 0;"
-    # what follows the predicate: signs of A and B, and whether each lies across; integers and tf32 have fewer
+    # what follows the predicate: signs of A and B, and whether each lies across; integers, tf32 and floats of 8 bits have fewer
     more = "" if product.accumulator != "f32" else ", 1, 1"
     if product.transposes:
         more += "" if options["a_registers"] else f", {int(bool(options['transpose_a']))}"
         more += f", {int(bool(options['transpose_b']))}"
-    kinds = f"{'s32' if product.accumulator == 'i32' else 'f32'}.{product.ptx}.{product.ptx}"
+    kinds = f"{'s32' if product.accumulator == 'i32' else 'f32'}.{options['a']}.{options['b']}"
     name = f"wgmma.mma_async.sync.aligned.m64n{n}k{product.k}.{kinds}"
     text = f"{{ .reg .pred p; {flag} {name} {assembly.vector(0, count)}, {shown}, ${first + len(left)}, p{more}; }}"
     letter = assembly.letter(accumulators[0].type)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+import kdsl
 from kdsl import (
     D2,
+    Const,
     Slice,
     SliceMut,
     TensorMap,
@@ -31,6 +33,7 @@ from kdsl import (
     thread_index,
     tma_load,
     tma_store,
+    u8,
     unroll,
     wait_stores,
     warp_group_index,
@@ -39,7 +42,7 @@ from kdsl import (
     wgmma_fence,
     wgmma_wait,
 )
-from kdsl.testing.ptx import assemble
+from kdsl.testing.ptx import assemble, filecheck
 
 Check = Callable[[str], None]
 
@@ -202,3 +205,60 @@ def test_descriptors_name_the_layout(span: int) -> None:
     signed = layout - (1 << 64) if layout >> 63 else layout
     ptx = described.ptx("sm_90a")
     assert re.search(rf"or\.b64\s+%rd\d+, %rd\d+, {signed};", ptx), f"{signed} is no part of a descriptor"
+
+
+@kernel(grid=1, block=128, spills=False)
+def of_bytes(y: SliceMut[f32], A: Const[bool], B: Const[bool]) -> None:
+    left = shared_array((64, 128), u8, swizzle=128)
+    right = shared_array((16, 128), u8, swizzle=128)
+    t = thread_index()
+    left[t % 64, t] = u8(t)
+    right[t % 16, t] = u8(t)
+    fence_async_proxy()
+    sync_threads()
+    sums = local_array(8, f32)
+    wgmma_fence()
+    for k in unroll(0, 128, 32):
+        wgmma(sums, left, (0, k), right, (0, k), type=("e5m2" if A else "e4m3", "e5m2" if B else "e4m3"))
+    wgmma_commit()
+    wgmma_wait(0)
+    for i in unroll(8):
+        y[8 * t + i] = sums[i]
+
+
+def test_bytes_of_which_one_has_a_sign_need_a_newer_version() -> None:
+    @kernel(grid=1, block=128)
+    def both(y: SliceMut[i32]) -> None:
+        left = shared_array((64, 32), u8, swizzle=32)
+        right = shared_array((8, 32), i8, swizzle=32)
+        sums = local_array(4, i32)
+        wgmma_fence()
+        wgmma(sums, left, (0, 0), right, (0, 0))
+        wgmma_commit()
+        wgmma_wait(0)
+        y[thread_index()] = sums[0]
+
+    filecheck(both.ptx("sm_90a"), "CHECK: .version 8.4\nCHECK: wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {")
+
+
+@pytest.mark.parametrize(("a", "b"), [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e5m2", "e5m2")])
+def test_floats_of_eight_bits(a: str, b: str) -> None:
+    settings = {"A": a == "e5m2", "B": b == "e5m2"}
+    ptx = of_bytes.ptx("sm_90a", **settings)
+    filecheck(
+        ptx,
+        f"""
+        CHECK: .target sm_90a
+        CHECK: wgmma.fence.sync.aligned;
+        CHECK: wgmma.mma_async.sync.aligned.m64n16k32.f32.{a}.{b} {{{{.*}}}}, %rd{{{{[0-9]+}}}}, %rd{{{{[0-9]+}}}}, p, 1, 1; }}
+        CHECK: m64n16k32.f32.{a}.{b}
+        CHECK: m64n16k32.f32.{a}.{b}
+        CHECK: m64n16k32.f32.{a}.{b}
+        CHECK-NOT: wgmma.mma_async
+        CHECK: wgmma.commit_group.sync.aligned;
+        """,
+    )
+    assert assemble(ptx, "sm_90a").spills == 0
+    with pytest.raises(kdsl.KernelError, match=r"only sm_90a has it") as caught:
+        of_bytes.ptx("sm_90", **settings)
+    assert caught.value.location.line > 1

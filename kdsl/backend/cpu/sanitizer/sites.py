@@ -1,0 +1,146 @@
+"""The arrays of a kernel, and the places in its source where something can be found, by number. Code carries the numbers, the runtime the words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from kdsl.backend.cpu.sanitizer.layout import MOST_SITES
+from kdsl.ir import nodes
+from kdsl.lang.struct_type import StructType
+from kdsl.lang.types import DType
+
+FOUND_ONLY: Final = ("divide", "shift", "mask", "agree")
+"""Kinds of checks that only instrumented and checked builds make: they are findings here, and no failures of the program."""
+
+What: TypeAlias = Literal["read", "write", "atomic", "copy to", "value"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the source where a kernel touches an array or computes a value."""
+
+    what: What
+    """What it does."""
+    array: int | None
+    """Number of the array, None for a value."""
+    location: nodes.Location
+    """Where."""
+    lanes: int = 1
+    """Numbers that one access takes."""
+    text: str = ""
+    """Of a value, what was meant."""
+    field: str = ""
+    """Of an element that is a struct, the path to the number."""
+    checked: bool = False
+    """Whether the kernel checks it by itself, so that the program gets a BoundsError."""
+
+
+def memories(kernel: nodes.Kernel) -> list[nodes.Memory]:
+    """The arrays of a kernel: its views, its arrays in struct parameters, those that the launch sizes, shared, local and constant ones."""
+    parameters = [parameter for parameter in kernel.parameters if isinstance(parameter, nodes.View | nodes.Array)]
+    return [*parameters, *kernel.shared_views, *kernel.arrays]
+
+
+def is_global(memory: nodes.Memory) -> bool:
+    """Whether an array lies in an allocation of the device."""
+    return isinstance(memory, nodes.View) and not isinstance(memory, nodes.SharedView)
+
+
+def granule(of: DType) -> int:
+    """Bytes of the smallest number in an element: a power of two at whose multiples all numbers lie."""
+    return min(field.type.itemsize for field in of.numbers) if isinstance(of, StructType) else of.itemsize
+
+
+class Sites:
+    """The places of a kernel. Operations at one place that do the same (copies of an unrolled loop, say) are one."""
+
+    def __init__(self, kernel: nodes.Kernel) -> None:
+        self.places: list[Place] = [Place("value", None, kernel.location)]
+        """By number; number 0 is no place."""
+        self._numbers: dict[Place, int] = {}
+        self.arrays = {memory: number for number, memory in enumerate(memories(kernel))}
+        """Numbers of the arrays."""
+        self.numbers: list[int] = []
+        """Of each operation that has one, as the kernel is walked: what code depends on."""
+        self._kernel = kernel
+        for op in nodes.walk(kernel.body):
+            self._add(op)
+
+    def access(self, op: nodes.Access | nodes.Check) -> int:
+        """The number of an access."""
+        match op:
+            case nodes.Load() | nodes.LoadVector() | nodes.Check():
+                what: What = "read"
+            case nodes.Store() | nodes.StoreVector():
+                what = "write"
+            case _:
+                what = "atomic"
+        lanes = op.lanes if isinstance(op, nodes.LoadVector | nodes.StoreVector) else 1
+        field = op.field.path if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.field is not None else ""
+        checked = isinstance(op, nodes.Check) or op.checked
+        return self._number(Place(what, self.arrays[op.memory], op.location, lanes, field=field, checked=checked))
+
+    def element(self, op: nodes.Instruction, position: int) -> int:
+        """The number of an element that an instruction touches."""
+        what: What = "write" if op.name == "stmatrix" else "read"
+        if op.name == "copy_async" and position == 0:
+            what = "copy to"
+        return self._number(Place(what, self.arrays[op.elements[position].memory], op.location))
+
+    def value(self, op: nodes.Op) -> int:
+        """The number of an operation whose value is looked at."""
+        match op:
+            case nodes.Assertion():
+                text = self._kernel.sites[op.site].name
+            case nodes.Cast():
+                text = f"{op.operand.type} to {op.type}"
+            case nodes.Exchange():
+                text = op.name
+            case _:
+                text = str(getattr(op, "op", "fma"))
+        checked = isinstance(op, nodes.Assertion) and self._kernel.sites[op.site].kind not in FOUND_ONLY
+        return self._number(Place("value", None, op.location, text=text, checked=checked))
+
+    def _add(self, op: nodes.Op) -> None:
+        """Number an operation, in the order in which the kernel is walked: the same whenever it is compiled."""
+        match op:
+            case nodes.Load() | nodes.Store() | nodes.LoadVector() | nodes.StoreVector() | nodes.Atomic() | nodes.Check():
+                self.numbers.append(self.access(op))
+            case nodes.Instruction():
+                self.numbers += [self.element(op, position) for position in range(len(op.elements))]
+            case nodes.Assertion() | nodes.Exchange():
+                self.numbers.append(self.value(op))
+            case nodes.Cast() | nodes.Binary() | nodes.Unary() | nodes.Fma() if op.type.is_float or nodes.operands(op)[0].type.is_float:
+                self.numbers.append(self.value(op))
+
+    def deciding(self) -> frozenset[int]:
+        """The numbers of the reads by which threads decide whether they come to a barrier or a lane exchange."""
+        read: dict[object, set[int]] = {}
+        while self._spread(read):
+            pass
+        found: set[int] = set()
+        for op in nodes.walk(self._kernel.body):
+            if isinstance(op, nodes.Agreed):
+                found |= read.get(op.value, set())
+        return frozenset(found)
+
+    def _spread(self, read: dict[object, set[int]]) -> bool:
+        """For each value and variable the reads that it comes from; whether any was new."""
+        changed = False
+        for op in nodes.walk(self._kernel.body):
+            own = {self.access(op)} if isinstance(op, nodes.Load) else set()
+            sources: tuple[object, ...] = nodes.operands(op) if not isinstance(op, nodes.Get) else (op.variable,)
+            own |= {number for source in sources for number in read.get(source, ())}
+            key: object = op.variable if isinstance(op, nodes.Set) else op.counter if isinstance(op, nodes.ForRange) else op
+            if own - read.setdefault(key, set()):
+                read[key] |= own
+                changed = True
+        return changed
+
+    def _number(self, place: Place) -> int:
+        if place not in self._numbers:
+            if len(self.places) < MOST_SITES:
+                self.places.append(place)
+            self._numbers[place] = len(self.places) - 1
+        return self._numbers[place]

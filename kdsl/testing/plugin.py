@@ -1,0 +1,63 @@
+"""A plugin of pytest: with `--kdsl-sanitize` every kernel that tests launch on the CPU is watched, and a test fails if something is found in its kernels.
+
+Installed with kdsl; from a source tree that is not installed it is `-p kdsl.testing.plugin`. A test that plants faults takes what is found out of the report
+with `kdsl.testing.sanitized()`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from kdsl.runtime import sanitizer
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("kdsl")
+    group.addoption(
+        "--kdsl-sanitize",
+        action="store_true",
+        help="Watch what kernels do on the CPU; races and other faults fail the test (docs/sanitizer.md).",
+    )
+    group.addoption("--kdsl-sanitize-nan", action="store_true", help="The same, and report where a NaN or an infinity first arises.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Turn the sanitizer on before tests are imported, with the CPU as the default device."""
+    numbers = config.getoption("--kdsl-sanitize-nan")
+    if numbers or config.getoption("--kdsl-sanitize"):
+        os.environ["KDSL_DEVICE"] = "cpu"
+        sanitizer.start(numbers=numbers)
+        config.stash[_UNCHECKED] = {}
+
+
+_UNCHECKED: pytest.StashKey[dict[str, None]] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a test in which something was found. What its kernels check by themselves is the test's affair: it gets a BoundsError."""
+    try:
+        result = yield
+    finally:
+        session = sanitizer.session()
+        report = None if session is None else session.take()
+    if report is not None:
+        item.config.stash[_UNCHECKED].update(dict.fromkeys(report.unchecked))
+        if not all(finding.reported for finding in report.findings):
+            pytest.fail(report.text(), pytrace=False)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how much was looked at, and what was not."""
+    session = sanitizer.session()
+    if session is None or _UNCHECKED not in config.stash:
+        return
+    terminalreporter.write_line(f"kdsl: {session.launches:,} launches of {len(session.kernels)} kernels were watched")
+    for each in config.stash[_UNCHECKED]:
+        terminalreporter.write_line(f"kdsl: not checked: {each}")

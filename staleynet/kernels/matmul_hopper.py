@@ -1,0 +1,341 @@
+"""The matrix product on Hopper's tensor cores: `wgmma` fed by the copy engine, for bf16, f16 and tf32 operands with f32 sums.
+
+One warp of a block loads tiles of A and B by tensor maps into a ring of stages in shared memory; two warpgroups of 128 threads multiply them. Blocks stay on their multiprocessor and go from tile to
+tile, and results leave through a swizzled buffer and the copy engine, so that the next tile's loads and products go on meanwhile. (The steps that led here, and what each gained: docs/matmul.md.)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import (
+    D4,
+    Kernel,
+    Slice,
+    TensorMap,
+    barrier_arrive,
+    barrier_arrive_expect,
+    barrier_arrive_named,
+    barrier_init,
+    barrier_sync,
+    barrier_wait,
+    bf16x2_bits,
+    block_idx,
+    commit_stores,
+    decrease_registers,
+    elect_one,
+    f16x2_bits,
+    f32,
+    fence_async_proxy,
+    fence_barrier_init,
+    function,
+    grid_dim,
+    i64,
+    increase_registers,
+    inline_ptx,
+    is_first_thread,
+    kernel,
+    lane_index,
+    launch_dependents,
+    local_array,
+    prefetch_map,
+    shared_array,
+    shared_barriers,
+    shuffle,
+    stmatrix,
+    struct,
+    sync_threads,
+    thread_idx,
+    tma_load,
+    tma_reduce,
+    tma_store,
+    u32,
+    unroll,
+    wait_for_dependencies,
+    wait_stores,
+    warp_group_index,
+    warp_index,
+    wgmma,
+    wgmma_commit,
+    wgmma_fence,
+    wgmma_wait,
+)
+
+SLOPE = math.sqrt(2 / math.pi)
+CUBIC = 0.044715
+GROUPS = 2
+"""Warpgroups that multiply; a third one loads."""
+ROW_BYTES = 128
+"""Bytes of a row of a swizzled tile."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a product is laid out on the device. It changes no bit."""
+
+    rows: int
+    """Rows of a tile of C: 64 or 128."""
+    columns: int
+    """Columns of a tile of C, a multiple of 64 up to 256."""
+    stages: int
+    """Tiles of A and of B that are in shared memory or on their way."""
+    in_turn: bool
+    """Whether each warpgroup has tiles of its own, one multiplying while the other stores (ping-pong); otherwise both share one tile, half of its rows each."""
+    group: int = 8
+    """Tiles below each other that are computed before the next column of tiles, so that their rows of A and columns of B stay in the level-2 cache."""
+    buffers: int = 1
+    """Buffers of a warpgroup for results on their way out."""
+    ahead: int = 0
+    """Stages whose products a warpgroup leaves under way while it starts those of the next one: 0 or 1."""
+
+
+@struct
+class Work:
+    """What a launch has to do."""
+
+    blocks: u32
+    """Blocks that are launched, at most one per multiprocessor."""
+    alpha: f32
+    """Factor of the product."""
+    accumulate: u32
+    """1 to add the rounded result to C, 0 to overwrite C."""
+
+
+@function
+def fast_gelu(x: f32) -> f32:
+    """The tanh form of GELU with the hardware's tanh, whose error of 2^-11 is below the rounding of a result of 16 bits."""
+    u = x * (SLOPE + SLOPE * CUBIC * x * x)
+    t: f32 = inline_ptx("tanh.approx.f32 {0}, {1};", f32, (u,), volatile=False, memory=False)
+    half = 0.5 * x
+    return half * t + half
+
+
+@function
+def place(tile: u32, down: u32, across: u32, group: u32) -> tuple[u32, u32, u32]:
+    """Matrix, and row and column of a tile among its `down` x `across`: `group` tiles down, then the next column of them."""
+    matrix = tile // (down * across)
+    among = tile - matrix * (down * across)
+    first = among // (group * across) * group
+    height = min(down - first, group)
+    inside = among - first * across
+    return matrix, first + inside % height, inside // height
+
+
+def product(
+    element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False
+) -> Kernel:
+    """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of `result` (bf16, f16, f32).
+
+    All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as
+    k x n; rows contiguous. Of tf32 no operand lies across.
+    """
+    ROWS, COLUMNS, STAGES, TURNS, GROUP, BUFFERS, AHEAD = (
+        schedule.rows, schedule.columns, schedule.stages, schedule.in_turn, schedule.group, schedule.buffers, schedule.ahead,
+    )  # fmt: skip
+    DEPTH = ROW_BYTES // element.itemsize
+    STEP = DEPTH // 4
+    WIDE = ROW_BYTES // result.itemsize
+    PIECES = COLUMNS // WIDE
+    OWN_ROWS = ROWS if TURNS else ROWS // GROUPS
+    HALVES = OWN_ROWS // 64
+    SUMS = COLUMNS // 2
+    PER_PIECE = WIDE // 2
+    TO_F32 = result is f32
+    TO_F16 = result.name == "f16"
+    A_SHAPE = (STAGES, ROWS // 64, DEPTH, 64) if a_across else (STAGES, ROWS, DEPTH)
+    B_SHAPE = (STAGES, COLUMNS // 64, DEPTH, 64) if b_across else (STAGES, COLUMNS, DEPTH)
+    STAGE_BYTES = (ROWS + COLUMNS) * ROW_BYTES
+    inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
+
+    @function
+    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
+        """Bring a stage's tiles of A and B."""
+        barrier_arrive_expect(full, s, STAGE_BYTES)
+        if a_across:
+            for piece in unroll(ROWS // 64):
+                tma_load(left, (s, piece), a, (p, q, k, row + 64 * piece), full, s)
+        else:
+            tma_load(left, s, a, (p, q, row, k), full, s)
+        if b_across:
+            for piece in unroll(COLUMNS // 64):
+                tma_load(right, (s, piece), b, (p, q, k, column + 64 * piece), full, s)
+        else:
+            tma_load(right, s, b, (p, q, column, k), full, s)
+
+    @function
+    def multiply(sums: Any, left: Any, right: Any, s: u32, row: i64) -> None:
+        """Add the products of a stage, 64 rows from `row` on."""
+        for k in unroll(0, DEPTH, STEP):
+            if a_across and b_across:
+                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k, 0), transpose_a=True, transpose_b=True)
+            elif a_across:
+                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k), transpose_a=True)
+            elif b_across:
+                wgmma(sums, left, (s, row, k), right, (s, 0, k, 0), transpose_b=True)
+            else:
+                wgmma(sums, left, (s, row, k), right, (s, 0, k))
+
+    @function
+    def pack(low: f32, high: f32) -> u32:
+        if TO_F16:
+            return f16x2_bits(low, high)
+        else:
+            return bf16x2_bits(low, high)
+
+    @function
+    def finish(sums: Any, first: i64, alpha: f32, offsets: Any, column: i64) -> None:
+        """What is done to the sums of a piece: sum i of them belongs to column `column` + 8 (i // 4) + i % 2."""
+        for i in unroll(PER_PIECE):
+            x = alpha * sums[first + i]
+            if bias:
+                place = column + 8 * (i // 4) + i % 2
+                x = x + (offsets[place] if place < len(offsets) else 0.0)
+            if gelu:
+                x = fast_gelu(x)
+            sums[first + i] = x
+
+    @function
+    def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, w: Work, offsets: Any, side: u32) -> None:
+        """Write 64 rows of a piece of 128 bytes a row to the buffer."""
+        warp, lane = warp_index() % 4, lane_index()
+        finish(sums, PER_PIECE * piece, w.alpha, offsets, i64(side) + WIDE * piece + 2 * (lane % 4))
+        if TO_F32:
+            row, column = 64 * half + 16 * warp + lane // 4, 2 * (lane % 4)
+            for i in unroll(PER_PIECE):
+                out[group, buffer, row + 8 * (i // 2 % 2), column + 8 * (i // 4) + i % 2] = sums[PER_PIECE * piece + i]
+        else:
+            row, column = 64 * half + 16 * warp + lane % 16, 8 * (lane // 16)
+            for i in unroll(0, PER_PIECE, 8):
+                j = PER_PIECE * piece + i
+                packed = (
+                    pack(sums[j], sums[j + 1]),
+                    pack(sums[j + 2], sums[j + 3]),
+                    pack(sums[j + 4], sums[j + 5]),
+                    pack(sums[j + 6], sums[j + 7]),
+                )
+                stmatrix(out, (group, buffer, row, 2 * i + column), packed)
+
+    @function
+    def send(c: Any, p: u32, q: u32, row: i64, column: i64, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
+        """Let the copy engine take a buffer to C."""
+        if accumulate != 0:
+            tma_reduce(c, (p, q, row, column), out, (group, buffer))
+        else:
+            tma_store(c, (p, q, row, column), out, (group, buffer))
+
+    @kernel(
+        grid=("w.blocks",),
+        block=128 * (GROUPS + 1),
+        requires=(
+            f"a.shape[{inner_a}] == b.shape[{inner_b}]",
+            f"c.shape[2] == a.shape[{5 - inner_a}]",
+            f"c.shape[3] == b.shape[{5 - inner_b}]",
+            "c.shape[0] == a.shape[0] == b.shape[0]",
+            "c.shape[1] == a.shape[1] == b.shape[1]",
+        ),
+        programmatic=True,
+        spills=False,
+    )
+    def matmul_hopper(c: TensorMap[result, D4], a: TensorMap[element, D4], b: TensorMap[element, D4], offsets: Slice[f32], w: Work) -> None:
+        """C <- alpha A B (+ C), tile after tile; `offsets` are read only with a bias."""
+        left = shared_array(A_SHAPE, element, swizzle=ROW_BYTES)
+        right = shared_array(B_SHAPE, element, swizzle=ROW_BYTES)
+        out = shared_array((GROUPS, BUFFERS, OWN_ROWS, WIDE), result, swizzle=ROW_BYTES)
+        full = shared_barriers(STAGES)
+        empty = shared_barriers(STAGES)
+        if is_first_thread():
+            for s in unroll(STAGES):
+                barrier_init(full, s, 1)
+                barrier_init(empty, s, 1 if TURNS else GROUPS)
+            fence_barrier_init()
+        sync_threads()
+        me = warp_group_index()
+        steps = (a.shape[inner_a] + DEPTH - 1) // DEPTH
+        across = u32((c.shape[3] + COLUMNS - 1) // COLUMNS)
+        down = u32((c.shape[2] + ROWS - 1) // ROWS)
+        heads = u32(c.shape[1])
+        count = i64(across * down * u32(c.shape[0]) * heads)
+        wait_for_dependencies()
+        if me == GROUPS:
+            decrease_registers(40)
+            if warp_index() == 4 * GROUPS and elect_one():
+                prefetch_map(a)
+                prefetch_map(b)
+                k = 0
+                for tile in range(block_idx.x, count, grid_dim.x):
+                    matrix, y, x = place(u32(tile), down, across, GROUP)
+                    p = matrix // heads
+                    q = matrix - p * heads
+                    for step in range(steps):
+                        s = k % STAGES
+                        barrier_wait(empty, s, k // STAGES + 1)
+                        load(left, right, a, b, full, s, p, q, y * ROWS, x * COLUMNS, step * DEPTH)
+                        k += 1
+                launch_dependents()
+        else:
+            increase_registers(232)
+            stride = GROUPS if TURNS else 1
+            k = me * steps if TURNS else 0
+            if TURNS and me == 1:
+                barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
+            for tile in range(block_idx.x + (me * grid_dim.x if TURNS else 0), count, stride * grid_dim.x):
+                matrix, y, x = place(u32(tile), down, across, GROUP)
+                p = matrix // heads
+                q = matrix - p * heads
+                upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
+                if TURNS:
+                    barrier_sync(1 + me, 256)
+                first = shuffle(u32(k), 0)  # so that the assembler knows that all lanes have the same stage
+                for step in range(steps):
+                    s, turn = (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
+                    barrier_wait(full, s, turn)
+                    wgmma_fence()
+                    if TURNS:
+                        multiply(upper, left, right, s, 0)
+                        if HALVES == 2:
+                            multiply(lower, left, right, s, 64)
+                    else:
+                        multiply(upper, left, right, s, OWN_ROWS * me)
+                    wgmma_commit()
+                    wgmma_wait(AHEAD)
+                    if step >= AHEAD and thread_idx.x % 128 == 0:
+                        barrier_arrive(empty, (first + u32(step) - AHEAD) % STAGES)
+                if AHEAD == 1:
+                    wgmma_wait(0)
+                    if thread_idx.x % 128 == 0:
+                        barrier_arrive(empty, (first + u32(steps) - 1) % STAGES)
+                if TURNS:
+                    barrier_arrive_named(2 - me, 256)
+                k += stride * steps
+                top, side = y * ROWS + (0 if TURNS else OWN_ROWS * u32(me)), x * COLUMNS
+                if BUFFERS == PIECES:
+                    if thread_idx.x % 128 == 0:
+                        wait_stores()
+                    barrier_sync(3 + me, 128)
+                    for piece in unroll(PIECES):
+                        put(out, me, piece, upper, piece, 0, w, offsets, side)
+                        if HALVES == 2:
+                            put(out, me, piece, lower, piece, 1, w, offsets, side)
+                    fence_async_proxy()
+                    barrier_sync(3 + me, 128)
+                    if thread_idx.x % 128 == 0:
+                        for piece in unroll(PIECES):
+                            send(c, p, q, top, side + WIDE * piece, out, me, piece, w.accumulate)
+                        commit_stores()
+                else:
+                    for piece in unroll(PIECES):
+                        if thread_idx.x % 128 == 0:
+                            wait_stores(BUFFERS - 1)
+                        barrier_sync(3 + me, 128)
+                        put(out, me, piece % BUFFERS, upper, piece, 0, w, offsets, side)
+                        if HALVES == 2:
+                            put(out, me, piece % BUFFERS, lower, piece, 1, w, offsets, side)
+                        fence_async_proxy()
+                        barrier_sync(3 + me, 128)
+                        if thread_idx.x % 128 == 0:
+                            send(c, p, q, top, side + WIDE * piece, out, me, piece % BUFFERS, w.accumulate)
+                            commit_stores()
+            if thread_idx.x % 128 == 0:
+                wait_stores()
+
+    return matmul_hopper

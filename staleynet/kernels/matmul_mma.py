@@ -1,0 +1,195 @@
+"""The matrix product on the tensor cores that every GPU since Ampere has: `mma` of a warp, fed by `cp.async` and `ldmatrix`, for bf16, f16 and tf32 operands with f32 sums.
+
+A block brings tiles of A and B to a ring of stages in shared memory, each warp multiplies a part of the tile. Rows of both operands run along k. The kernel also runs on the CPU, with the meaning that
+`mma` has there.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import (
+    D4,
+    Kernel,
+    Slice,
+    SliceMut,
+    as_vectors,
+    bf16x2,
+    block_idx,
+    commit_copies,
+    copy_async,
+    f16x2,
+    f32,
+    f32x2,
+    function,
+    i64,
+    kernel,
+    lane_index,
+    ldmatrix,
+    local_array,
+    mma,
+    mma_column,
+    mma_row,
+    shared_array,
+    sync_threads,
+    thread_idx,
+    u32,
+    unroll,
+    wait_copies,
+    warp_index,
+)
+from staleynet.kernels.convert import Ending
+from staleynet.kernels.matmul_hopper import place
+
+PAIRS = {"f32": f32x2, "f16": f16x2, "bf16": bf16x2}
+"""Vectors of two results."""
+CHUNK = 16
+"""Bytes that are copied at once: neighbouring elements along k."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a product is laid out on the device. It changes no bit."""
+
+    rows: int = 128
+    """Rows of a tile of C."""
+    columns: int = 128
+    """Columns of a tile of C."""
+    row_bytes: int = 64
+    """Bytes of a row of a stage, along k: 64 or 128."""
+    stages: int = 3
+    """Stages of the ring."""
+    warp_rows: int = 2
+    """Warps along the rows."""
+    warp_columns: int = 2
+    """Warps along the columns."""
+    group: int = 8
+    """Tiles below each other that are computed before the next column of tiles."""
+
+
+def product(element: Any, result: Any, schedule: Schedule, *, vectors: bool = True) -> Kernel:
+    """The kernel C <- alpha A B^T (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.
+
+    A is m x k, B is n x k; the rows of both begin at multiples of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix. `vectors` writes two neighbouring columns of C at
+    once, for which its rows begin at multiples of two elements and have an even number of them.
+    """
+    ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
+    SPAN = schedule.row_bytes
+    DEPTH = SPAN // element.itemsize
+    EACH = CHUNK // element.itemsize
+    CHUNKS = SPAN // CHUNK
+    THREADS = 32 * schedule.warp_rows * schedule.warp_columns
+    WARP_COLUMNS = schedule.warp_columns
+    WARP_ROWS = schedule.warp_rows
+    OWN_ROWS, OWN_COLUMNS = ROWS // WARP_ROWS, COLUMNS // WARP_COLUMNS
+    DOWN, SIDE = OWN_ROWS // 16, OWN_COLUMNS // 8
+    STEPS = CHUNKS // 2
+    SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
+    KIND = "tf32" if element is f32 else element
+    pair = PAIRS[result.name]
+    A_COPIES, B_COPIES = ROWS * CHUNKS // THREADS, COLUMNS * CHUNKS // THREADS
+
+    @function
+    def bring(tile: Any, s: i64, source: Any, p: i64, q: i64, first: i64, k: i64, copies: i64) -> None:
+        """Begin to copy a stage of one operand; what lies outside of it becomes 0 and is not read."""
+        t = thread_idx.x
+        for i in unroll(copies):
+            row, along = t // CHUNKS + i * (THREADS // CHUNKS), t % CHUNKS * EACH
+            valid = source.shape[3] - k - along if first + row < source.shape[2] else 0
+            # valid keeps every read inside
+            copy_async(tile, (s, row, along), source.unchecked, (p, q, first + row, k + along), EACH, valid=valid)
+
+    @function
+    def fragments(a_part: Any, b_part: Any, a_tile: Any, b_tile: Any, s: i64, step: i64, slot: i64) -> None:
+        """Load what the warp multiplies in a step of two chunks."""
+        lane = lane_index()
+        warp = warp_index() % (WARP_ROWS * WARP_COLUMNS)
+        a_row, a_chunk = warp // WARP_COLUMNS * OWN_ROWS + lane % 16, lane // 16
+        b_row, b_chunk = warp % WARP_COLUMNS * OWN_COLUMNS + lane % 8 + lane // 16 * 8, lane // 8 % 2
+        for i in unroll(DOWN):
+            a_part[slot, i, :] = ldmatrix(a_tile, (s, a_row + i * 16, (a_chunk + 2 * step) * EACH))
+        for j in unroll(0, SIDE, 2):
+            found = ldmatrix(b_tile, (s, b_row + j * 8, (b_chunk + 2 * step) * EACH))
+            b_part[slot, j, :] = (found[0], found[1])
+            b_part[slot, j + 1, :] = (found[2], found[3])
+
+    @kernel(
+        grid=(f"((c.shape[2] + {ROWS - 1}) // {ROWS}) * ((c.shape[3] + {COLUMNS - 1}) // {COLUMNS}) * c.shape[0] * c.shape[1]",),
+        block=THREADS,
+        requires=(
+            "a.shape[3] == b.shape[3]",
+            "c.shape[2] == a.shape[2] and c.shape[3] == b.shape[2]",
+            "c.shape[0] == a.shape[0] == b.shape[0]",
+            "c.shape[1] == a.shape[1] == b.shape[1]",
+        ),
+    )
+    def matmul_mma(c: SliceMut[result, D4], a: Slice[element, D4], b: Slice[element, D4], e: Ending) -> None:
+        """C <- alpha A B^T (+ C), a tile per block."""
+        a_tile = shared_array((STAGES, ROWS, DEPTH), element, swizzle=SPAN)
+        b_tile = shared_array((STAGES, COLUMNS, DEPTH), element, swizzle=SPAN)
+        a_part = local_array((2, DOWN, 4), u32)
+        b_part = local_array((2, SIDE, 2), u32)
+        total = local_array((DOWN, SIDE, 4), f32)
+        across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
+        matrix, y, x = place(u32(block_idx.x), down, across, GROUP)
+        heads = u32(c.shape[1])
+        p, q = i64(matrix // heads), i64(matrix % heads)
+        row, column = i64(y) * ROWS, i64(x) * COLUMNS
+        steps = (a.shape[3] + DEPTH - 1) // DEPTH
+
+        for s in unroll(STAGES - 1):
+            bring(a_tile, s, a, p, q, row, s * DEPTH, A_COPIES)
+            bring(b_tile, s, b, p, q, column, s * DEPTH, B_COPIES)
+            commit_copies()
+        wait_copies(STAGES - 2)
+        sync_threads()
+        fragments(a_part, b_part, a_tile, b_tile, 0, 0, 0)
+        for step in range(steps):
+            for part in unroll(STEPS):
+                # the fragments of the next part, which may lie in the next stage
+                if part == STEPS - 1:
+                    wait_copies(STAGES - 2)
+                    sync_threads()
+                fragments(a_part, b_part, a_tile, b_tile, (step + (part + 1) // STEPS) % STAGES, (part + 1) % STEPS, (part + 1) % 2)
+                if part == 0:
+                    # the stage that was left last is free since the barrier
+                    free, k = (step + STAGES - 1) % STAGES, (step + STAGES - 1) * DEPTH
+                    bring(a_tile, free, a, p, q, row, k, A_COPIES)
+                    bring(b_tile, free, b, p, q, column, k, B_COPIES)
+                    commit_copies()
+                for i in unroll(DOWN):
+                    for j in unroll(SIDE):
+                        total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % 2, j, :], total[i, j, :], SHAPE, KIND)
+
+        warp = warp_index() % (WARP_ROWS * WARP_COLUMNS)
+        own_row, own_column = row + warp // WARP_COLUMNS * OWN_ROWS, column + warp % WARP_COLUMNS * OWN_COLUMNS
+        twos = as_vectors(c, 2) if vectors else c
+        if p < c.shape[0] and q < c.shape[1]:
+            for i in unroll(DOWN):
+                for half in unroll(2):
+                    to = own_row + 16 * i + mma_row(2 * half)
+                    if to < c.shape[2]:
+                        for j in unroll(SIDE):
+                            there = own_column + 8 * j + mma_column(0)
+                            low, high = e.alpha * total[i, j, 2 * half], e.alpha * total[i, j, 2 * half + 1]
+                            if vectors:
+                                if there // 2 < twos.shape[3]:
+                                    if e.accumulate != 0:
+                                        old = twos[p, q, to, there // 2]
+                                        twos[p, q, to, there // 2] = pair(f32(old.x) + low, f32(old.y) + high)
+                                    else:
+                                        twos[p, q, to, there // 2] = pair(low, high)
+                            else:
+                                put(c, p, q, to, there, low, e.accumulate)
+                                put(c, p, q, to, there + 1, high, e.accumulate)
+
+    @function
+    def put(c: Any, p: i64, q: i64, row: i64, column: i64, value: f32, accumulate: u32) -> None:
+        """Write an element, if there is one."""
+        if column < c.shape[3]:
+            if accumulate != 0:
+                before = f32(c[p, q, row, column])
+                c[p, q, row, column] = result(before + value)
+            else:
+                c[p, q, row, column] = result(value)
+
+    return matmul_mma

@@ -1,0 +1,107 @@
+"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts along k.
+
+Left out: which kernel multiplies them (`matmul_paths.py`).
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import Array, Kernel, f32
+from staleynet.kernels.convert import pack
+
+ALIGNMENT = 16
+"""Bytes at whose multiples the copy engine's rows begin."""
+SPLIT_DEPTH = 512
+"""Steps of k that a part has at least."""
+MOST_PARTS = 16
+"""Parts at most."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A batch of matrices: element (p, q, i, j) is `base[offsets]` with strides in elements."""
+
+    base: Array
+    """The memory, an array of one dimension."""
+    shape: tuple[int, int, int, int]
+    """Two extents of the batch, rows, columns."""
+    strides: tuple[int, int, int, int]
+    """Elements from one index of each dimension to the next."""
+
+    @property
+    def array(self) -> Array:
+        """The matrices as an array of four dimensions."""
+        return self.base.strided(self.shape, self.strides)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all elements lie inside the memory."""
+        reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
+        return 0 in self.shape or reach < len(self.base)
+
+    @property
+    def turned(self) -> "Matrix":
+        """The transposes."""
+        p, q, rows, columns = self.shape
+        a, b, row, column = self.strides
+        return Matrix(self.base, (p, q, columns, rows), (a, b, column, row))
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether rows are such as the copy engine reads: contiguous, and beginning at multiples of 16 bytes, as all matrices do."""
+        each = ALIGNMENT // self.base.dtype.itemsize
+        outer = zip(self.shape[:3], self.strides[:3], strict=True)
+        return (
+            self.base.address % ALIGNMENT == 0
+            and (self.strides[3] == 1 or self.shape[3] == 1)
+            and all(extent == 1 or (stride > 0 and stride % each == 0) for extent, stride in outer)
+        )
+
+    def split(self, parts: int) -> "Matrix":
+        """The columns in parts, a matrix each; of a single matrix."""
+        _, _, rows, columns = self.shape
+        _, _, row, column = self.strides
+        each = columns // parts
+        return Matrix(self.base, (parts, 1, rows, each), (each * column, each * column, row, column))
+
+
+def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False, pad: bool = False) -> Matrix:
+    """A copy whose rows the copy engine reads, converted to `element`; `pad` fills rows with zeros up to a multiple of 16 bytes."""
+    each = ALIGNMENT // element.itemsize
+    p, q, rows, columns = x.shape
+    wide = -(-columns // each) * each
+    flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
+    made = Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
+    # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
+    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32)(made.array, x.array)
+    return made
+
+
+@functools.cache
+def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool) -> Kernel:
+    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32)
+
+
+def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns: int) -> tuple[Matrix, Matrix]:
+    """Memory for `parts` products of f32 of each of p x q matrices, seen as the batch of the products (parts x 1 or p x q), and as (parts, p * q)."""
+    wide = -(-columns // 4) * 4
+    flat = like.device.empty(max(parts * p * q * rows * wide, 1), f32)
+    size = rows * wide
+    outer = (parts, 1) if parts > 1 else (p, q)
+    made = Matrix(flat, (*outer, rows, columns), (outer[1] * size, size, wide, 1))
+    return made, Matrix(flat, (parts, p * q, rows, columns), (p * q * size, size, wide, 1))
+
+
+def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
+    """In how many parts the sums along k are computed, to be added in ascending order: where C has too few tiles to occupy a large GPU and k is long.
+
+    A function of the shape and the precision alone, so that all devices give the same bits.
+    """
+    if batch != 1 or k < 4 * SPLIT_DEPTH:
+        return 1
+    tiles = -(-m // 128) * -(-n // 256) if precision in ("fp32", "3xtf32") else -(-m // 64) * -(-n // 128)
+    wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)
+    while wanted > 1 and k % (32 * wanted):
+        wanted -= 1
+    return wanted

@@ -1,0 +1,129 @@
+"""Which schedule a product on a GPU takes: from a table of measurements, or where that has no shape like it, from a model of the time.
+
+A schedule changes no bit. `python -m staleynet.tune` measures and writes the tables, a file per compute capability beside this one.
+"""
+
+import contextlib
+import functools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any, Final
+
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+
+SCHEDULES: Final[dict[str, dict[str, Any]]] = {
+    "wgmma": {
+        "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
+        "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
+        "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+        "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
+        "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
+        "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+    },
+    "3xtf32": {
+        "128x128": matmul_3xtf32.Schedule(128),
+        "128x64": matmul_3xtf32.Schedule(64, stages=4),
+    },
+    "fp32": {
+        "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216, swap=True),
+        "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112, swap=True),
+        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216, swap=True),
+        "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4, swap=True),
+        "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2, swap=True),
+    },
+    "mma": {
+        "128x128": matmul_mma.Schedule(128, 128, 64, 3, 2, 2),
+        "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
+        "64x64": matmul_mma.Schedule(64, 64, 64, 4, 2, 2),
+        "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
+    },
+}
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16 and tf32."""
+
+_SPEED: Final[dict[str, dict[str, float]]] = {
+    "wgmma": {
+        "128x256": 1.0,
+        "128x256 8": 0.99,
+        "128x128 in turn": 0.96,
+        "64x128 in turn": 0.85,
+        "64x256 in turn": 0.93,
+        "128x192": 0.98,
+        "128x64": 0.8,
+    },
+    "3xtf32": {"128x128": 1.0, "128x64": 0.85},
+    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
+    "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
+}
+"""What part of the best speed a schedule reaches on large matrices."""
+_EDGE: Final = 64
+"""Steps of k that a tile costs beyond those of its sums."""
+_ALIKE: Final = 1.0
+"""How far a shape may be from one of the table, in powers of two over all extents."""
+
+
+_forced: dict[str, str] = {}
+
+
+@contextlib.contextmanager
+def forced(family: str, name: str) -> Iterator[None]:
+    """Let all products of a family take one schedule, for measurements and tests."""
+    before = dict(_forced)
+    _forced[family] = name
+    try:
+        yield
+    finally:
+        _forced.clear()
+        _forced.update(before)
+
+
+def chosen_way() -> str:
+    """ "mma" where `forced("way", "mma")` takes `mma` also on GPUs that have more than that."""
+    return _forced.get("way", "")
+
+
+def choose(
+    family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool] = (False, False)
+) -> str:
+    """The name of the schedule for a product; `across` says which operands are given with k across their rows."""
+    return _forced.get(family) or _chosen(family, target, multiprocessors, m, n, k, batch, across)
+
+
+def key(family: str, across: tuple[bool, bool]) -> str:
+    """The name of a family in the table, with the layouts of A and B."""
+    return family + " " + "".join("T" if side else "N" for side in across)
+
+
+@functools.cache
+def _chosen(family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool]) -> str:
+    if target == "cpu":
+        return "32x16"  # products of tensor cores have a meaning there, not speed; the least code
+    nearest, distance = "", math.inf
+    for shape, name in load(target).get(key(family, across), {}).items():
+        extents = tuple(map(int, shape.split("x")))
+        apart = sum(abs(math.log2(one / other)) for one, other in zip(extents, (m, n, k, batch), strict=True))
+        if apart < distance and name in SCHEDULES[family]:
+            nearest, distance = name, apart
+    if distance <= _ALIKE:
+        return nearest
+    fitting = SCHEDULES[family]
+
+    def cost(name: str) -> float:
+        schedule = fitting[name]
+        rows, columns = getattr(schedule, "rows", matmul_3xtf32.ROWS), schedule.columns
+        tiles = batch * -(-m // rows) * -(-n // columns)
+        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / _SPEED[family][name])
+
+    return min(fitting, key=cost)
+
+
+@functools.cache
+def load(target: str) -> Mapping[str, Mapping[str, str]]:
+    """The table of a target: by family and "m x n x k x batch" the name of a schedule. Empty if there is none."""
+    file = resources.files(__package__) / f"schedules_{target}.json"
+    if not file.is_file():
+        return {}
+    found: Mapping[str, Mapping[str, str]] = json.loads(file.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,221 @@
+"""The matrix product in every precision, layout and way, against float64: on the CPU, where tensor cores have a meaning of their own, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kdsl
+import kdsl.testing
+from kdsl import bf16, f16, f32
+from staleynet.ops.matmul import Operand, Precision, matmul
+from staleynet.ops.matmul_operands import parts_along_k
+
+PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
+SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
+LARGE = [(300, 520, 96), (257, 1026, 640)]
+NUMPY = {f32: np.dtype(np.float32), bf16: np.dtype(ml_dtypes.bfloat16), f16: np.dtype(np.float16)}
+ROUNDING = {f32: 2.0**-24, bf16: 2.0**-9, f16: 2.0**-12}
+"""The largest relative error of rounding to a type."""
+
+
+@pytest.fixture(params=kdsl.testing.devices(), ids=str)
+def device(request: pytest.FixtureRequest) -> kdsl.Device:
+    found: kdsl.Device = request.param
+    return found
+
+
+def nearest_tf32(x: np.ndarray) -> np.ndarray:
+    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0xFFF + ((bits >> np.uint64(13)) & np.uint64(1))) & np.uint64(0xFFFFE000)).astype(np.uint32).view(np.float32)
+
+
+def as_seen(x: np.ndarray, precision: Precision) -> np.ndarray:
+    """The operand as the tensor cores see it."""
+    if precision in ("bf16", "f16"):
+        return x.astype(NUMPY[bf16 if precision == "bf16" else f16]).astype(np.float64)
+    return (nearest_tf32(x) if precision == "tf32" else x).astype(np.float64)
+
+
+def place(device: kdsl.Device, x: np.ndarray, element: Any, *, turned: bool, gap: int = 0) -> Operand:
+    """A batch (p, q, rows, columns) in memory, with rows and columns exchanged, and with `gap` unused elements behind each row."""
+    stored = x.swapaxes(2, 3) if turned else x
+    p, q, rows, columns = stored.shape
+    room = np.full((p, q, rows, columns + gap), 7.0, np.float32)
+    room[..., :columns] = stored
+    row, column = (1, columns + gap) if turned else (columns + gap, 1)
+    return Operand(device.array(room.astype(NUMPY[element]).ravel()), row, column, q * rows * (columns + gap), rows * (columns + gap))
+
+
+def taken(c: Operand, shape: tuple[int, int, int, int]) -> np.ndarray:
+    strides = (c.sequence, c.head, c.row, c.column)
+    flat = c.array.numpy()
+    return np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in strides]).astype(np.float64)
+
+
+def check(
+    device: kdsl.Device, precision: Precision, size: tuple[int, int, int], *, elements: tuple[Any, Any, Any] = (f32, f32, f32),
+    turned: tuple[bool, bool, bool] = (False, False, False), gap: int = 0, batch: tuple[int, int] = (1, 1), seed: int = 0, **options: Any,
+) -> None:  # fmt: skip
+    m, n, k = size
+    p, q = batch
+    random = np.random.default_rng(seed)
+    a, b = random.standard_normal((p, q, m, k)).astype(np.float32), random.standard_normal((p, q, k, n)).astype(np.float32)
+    if elements[0] is not f32:
+        a, b = (x.astype(NUMPY[elements[0]]).astype(np.float32) for x in (a, b))
+    before = random.standard_normal((p, q, m, n)).astype(NUMPY[elements[2]]).astype(np.float32)
+    accumulate = options.get("accumulate", False)
+    start = before if accumulate else np.full_like(before, np.nan)
+    left, right = place(device, a, elements[0], turned=turned[0], gap=gap), place(device, b, elements[1], turned=turned[1], gap=gap)
+    c = place(device, start, elements[2], turned=turned[2], gap=gap)
+    bias = options.pop("bias", None)
+    matmul(
+        c, left, right, m=m, n=n, k=k, sequences=p, heads=q, precision=precision,
+        bias=None if bias is None else device.array(bias), **options,
+    )  # fmt: skip
+    x, y = as_seen(a, precision), as_seen(b, precision)
+    exact, scale = x @ y, np.abs(x) @ np.abs(y)
+    alpha = options.get("alpha", 1.0)
+    exact, scale = alpha * exact, abs(alpha) * scale
+    if bias is not None:
+        exact, scale = exact + bias, scale + np.abs(bias)
+    if options.get("activation"):
+        u = np.sqrt(2 / np.pi) * (exact + 0.044715 * exact**3)
+        exact = 0.5 * exact * (1 + np.tanh(u))
+    if accumulate:
+        exact, scale = exact + before, scale + np.abs(before)
+    got = taken(c, (p, q, m, n))
+    allowed = (
+        3e-6 * scale + 2 * ROUNDING[elements[2]] * np.abs(exact) + (2e-3 if options.get("activation") and precision != "fp32" else 0.0)
+    )
+    assert not np.isnan(got).any()
+    worst = np.max(np.abs(got - exact) / (allowed + 1e-30))
+    assert worst <= 1, f"{worst} times the allowed error"
+    if gap:
+        flat = c.array.numpy().astype(np.float32).reshape(-1, (m if turned[2] else n) + gap)
+        assert (flat[:, -gap:] == 7.0).all()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_precisions_at_awkward_sizes(device: kdsl.Device, precision: Precision, size: tuple[int, int, int]) -> None:
+    check(device, precision, size)
+
+
+@pytest.mark.parametrize("turned", list(itertools.product((False, True), repeat=3)), ids=str)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_transposed_operands(device: kdsl.Device, precision: Precision, turned: tuple[bool, bool, bool]) -> None:
+    check(device, precision, (72, 136, 40), turned=turned, seed=1)
+    if device.target != "cpu":
+        for size in LARGE:
+            check(device, precision, size, turned=turned, seed=2)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_batches_gaps_alpha_and_accumulation(device: kdsl.Device, precision: Precision) -> None:
+    check(device, precision, (40, 72, 24), batch=(2, 3), gap=4, alpha=-0.5, accumulate=True, seed=3)
+    check(device, precision, (33, 31, 19), batch=(3, 1), gap=1, alpha=2.0, accumulate=True, seed=4)
+    if device.target != "cpu":
+        check(device, precision, (256, 264, 128), batch=(2, 2), gap=8, alpha=0.25, accumulate=True, seed=5)
+
+
+@pytest.mark.parametrize("result", [f32, bf16, f16], ids=str)
+@pytest.mark.parametrize("element", [bf16, f16], ids=str)
+def test_narrow_arrays(device: kdsl.Device, element: Any, result: Any) -> None:
+    precision: Precision = "bf16" if element is bf16 else "f16"
+    check(device, precision, (72, 136, 40), elements=(element, element, result), seed=6)
+    check(device, precision, (33, 31, 19), elements=(element, element, result), turned=(True, True, False), accumulate=True, seed=7)
+    if device.target != "cpu":
+        for size, turned in itertools.product([*LARGE, (256, 512, 192)], itertools.product((False, True), repeat=3)):
+            check(device, precision, size, elements=(element, element, result), turned=turned, seed=8)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_bias_and_gelu(device: kdsl.Device, precision: Precision) -> None:
+    for size in [(33, 31, 19), (64, 72, 40), *([(256, 520, 192)] if device.target != "cpu" else [])]:
+        bias = np.random.default_rng(9).standard_normal(size[1]).astype(np.float32)
+        check(device, precision, size, bias=bias, activation="gelu", seed=10)
+        check(device, precision, size, bias=bias, seed=11)
+        check(device, precision, size, activation="gelu", seed=12)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
+    size = (40, 24, 4096)
+    assert parts_along_k(precision, *size, 1) == 8
+    check(device, precision, size, seed=13)
+    check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
+
+
+def test_parts_depend_on_the_shape_alone() -> None:
+    assert parts_along_k("fp32", 512, 2048, 8192, 1) == 4
+    assert parts_along_k("fp32", 4096, 4096, 4096, 1) == 1
+    assert parts_along_k("bf16", 512, 2048, 8192, 1) == 1
+    assert parts_along_k("bf16", 512, 512, 16384, 1) == 4
+    assert parts_along_k("fp32", 512, 512, 16384, 1) == 16
+    assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
+    assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
+
+
+@pytest.mark.parametrize("size", [(128, 256, 64), (200, 300, 100), (257, 1026, 640), (1024, 512, 512)], ids=str)
+def test_fp32_has_the_bits_of_the_naive_kernel(device: kdsl.Device, size: tuple[int, int, int]) -> None:
+    if device.target == "cpu" and size[2] > 100:
+        pytest.skip("large sizes are for a GPU")
+    m, n, k = size
+    random = np.random.default_rng(15)
+    a, b = random.standard_normal((1, 1, m, k)).astype(np.float32), random.standard_normal((1, 1, k, n)).astype(np.float32)
+    results = []
+    for turned, version in itertools.product(itertools.product((False, True), repeat=2), (None, "naive")):
+        left, right = place(device, a, f32, turned=turned[0]), place(device, b, f32, turned=turned[1])
+        c = place(device, np.full((1, 1, m, n), np.nan, np.float32), f32, turned=False)
+        matmul(c, left, right, m=m, n=n, k=k, version=version)  # type: ignore[arg-type]
+        results.append(c.array.numpy().view(np.uint32))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_reruns_are_identical(device: kdsl.Device, precision: Precision) -> None:
+    random = np.random.default_rng(16)
+    m, n, k = (100, 72, 2048) if device.target == "cpu" else (1000, 520, 2048)
+    a, b = random.standard_normal((1, 1, m, k)).astype(np.float32), random.standard_normal((1, 1, k, n)).astype(np.float32)
+    results = []
+    for _ in range(2):
+        c = place(device, np.full((1, 1, m, n), np.nan, np.float32), f32, turned=False)
+        matmul(c, place(device, a, f32, turned=False), place(device, b, f32, turned=False), m=m, n=n, k=k, precision=precision)
+        results.append(c.array.numpy().view(np.uint32))
+    np.testing.assert_array_equal(*results)
+
+
+def test_three_products_of_tf32_are_as_exact_as_fp32(device: kdsl.Device) -> None:
+    """Also where numbers lie halfway between two of tf32, which the copy engine and the low parts have to round the same way."""
+    random = np.random.default_rng(17)
+    a = random.standard_normal((1, 1, 128, 512)).astype(np.float32)
+    a = ((a.view(np.uint32) & np.uint32(0xFFFFE000)) | np.uint32(0x1000)).view(np.float32)
+    b = random.standard_normal((1, 1, 512, 128)).astype(np.float32)
+    c = place(device, np.full((1, 1, 128, 128), np.nan, np.float32), f32, turned=False)
+    matmul(c, place(device, a, f32, turned=False), place(device, b, f32, turned=True), m=128, n=128, k=512, precision="3xtf32")
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    assert np.max(np.abs(taken(c, (1, 1, 128, 128)) - exact) / scale) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "fp8"}, "there is no precision 'fp8'"),
+        ({"precision": "bf16", "version": "naive"}, "version 'naive' is one of fp32"),
+        ({"activation": "relu"}, "there is no activation 'relu'"),
+        ({"activation": "gelu", "accumulate": True}, "does not go with accumulate"),
+    ],
+    ids=str,
+)
+def test_what_is_refused(options: dict[str, Any], message: str) -> None:
+    device = kdsl.device("cpu")
+    x = Operand(device.zeros(16, f32), 4, 1)
+    with pytest.raises(ValueError, match=message):
+        matmul(Operand(device.zeros(16, f32), 4, 1), x, x, m=4, n=4, k=4, **options)
