@@ -80,7 +80,7 @@ class MemoryAccess:
 
     def _is_run_of_a_view(self, index: Lanes, op: nodes.Load) -> TypeGuard[Linear]:
         """Whether a wide group loads runs of neighbours from a view."""
-        plain = self.e.attempt is not None and isinstance(op.memory, nodes.View) and op.field is None
+        plain = self.e.attempt is not None and self.e.mask is None and isinstance(op.memory, nodes.View) and op.field is None
         return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
 
     def prove_unit_stride(self, op: nodes.Load, index: Linear) -> None:
