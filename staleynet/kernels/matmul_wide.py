@@ -1,7 +1,8 @@
 """The fp32 matrix product on the ordinary cores of a Hopper GPU, with warps that copy and warps that multiply.
 
-The copy engine brings tiles of A and B into a ring of stages in shared memory. For the multiplication they lie with k across, so that a thread reads four neighbouring rows (or columns) at once; a tile
-whose rows run along k is turned there by two warps. Sums run along k in ascending order, one fused multiply-add after the other: the bits are those of the naive kernel.
+The copy engine brings tiles of A and B into a ring of stages in shared memory. For the multiplication they lie with k across, so that a thread reads four
+neighbouring rows (or columns) at once; a tile whose rows run along k is turned there by two warps. Sums run along k in ascending order, one fused
+multiply-add after the other: the bits are those of the naive kernel.
 """
 
 from dataclasses import dataclass
@@ -92,8 +93,8 @@ class Scale:
 def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes four columns of C at once, for which its rows
-    begin at multiples of 16 bytes and have a multiple of four elements.
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
+    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
     WARP_ROWS, WARP_COLUMNS, LANE_ROWS = schedule.warp_rows, schedule.warp_columns, schedule.lane_rows
@@ -110,6 +111,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     RAW_ROWS = (8 if a_across else ROWS, 8 if b_across else COLUMNS)
     REGISTERS, EARLY, SWAP = schedule.registers, schedule.early, schedule.swap
     SPARE = 40 if THREADS == 256 else 32
+    AT_ONCE = (2 if SPARE < 40 else 4) if schedule.registers else 8
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
 
     @function
@@ -117,14 +119,20 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
         """Exchange rows and columns of a tile of `size` x DEPTH."""
         t = thread_idx.x % TURNERS
         fours = as_vectors(raw, 4)
-        for i in unroll(0, size * DEPTH // 4, 2 * TURNERS):
-            row, chunk = (t + i) % size, (t + i) // size % (DEPTH // 4)
-            row_2, chunk_2 = (t + i + TURNERS) % size, (t + i + TURNERS) // size % (DEPTH // 4)
-            x, y = fours[r, row, chunk], fours[r, row_2, chunk_2]
-            for j in unroll(4):
-                tile[s, 4 * chunk + j, row] = x[j]
-            for j in unroll(4):
-                tile[s, 4 * chunk_2 + j, row_2] = y[j]
+        found = local_array((AT_ONCE, 4), f32)
+        for i in unroll(0, size * DEPTH // 4, AT_ONCE * TURNERS):
+            # several reads are under way before the first is waited for
+            for j in unroll(AT_ONCE):
+                if i + j * TURNERS < size * DEPTH // 4:
+                    unit = t + i + j * TURNERS
+                    x = fours[r, unit % size, unit // size % (DEPTH // 4)]
+                    for e in unroll(4):
+                        found[j, e] = x[e]
+            for j in unroll(AT_ONCE):
+                if i + j * TURNERS < size * DEPTH // 4:
+                    unit = t + i + j * TURNERS
+                    for e in unroll(4):
+                        tile[s, 4 * (unit // size % (DEPTH // 4)) + e, unit % size] = found[j, e]
 
     @function
     def start(
@@ -157,7 +165,8 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
 
     @function
     def steps_of(a: Any) -> i64:
-        return (a.shape[inner_a] + DEPTH - 1) // DEPTH
+        steps: i64 = (a.shape[inner_a] + DEPTH - 1) // DEPTH
+        return steps
 
     @function
     def my_tile(c: Any) -> tuple[u32, u32, u32, u32]:
@@ -277,9 +286,9 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                                     value = f.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
                                     if f.accumulate != 0:
                                         old = fours[one, two, to, first]
-                                        fours[one, two, to, first] = old + value
+                                        fours[one, two, to, first] = old + value  # type: ignore[assignment]
                                     else:
-                                        fours[one, two, to, first] = value
+                                        fours[one, two, to, first] = value  # type: ignore[assignment]
                             else:
                                 for e in unroll(4):
                                     there = 4 * first + e

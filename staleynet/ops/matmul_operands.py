@@ -1,4 +1,5 @@
-"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts along k.
+"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts
+along k.
 
 Left out: which kernel multiplies them (`matmul_paths.py`).
 """
@@ -12,9 +13,12 @@ from staleynet.kernels.convert import pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
-SPLIT_DEPTH = 1024
+SPLIT_DEPTH = 512
 """Steps of k that a part has at least."""
-MOST_PARTS = 8
+ENOUGH_TILES = 96
+"""Tiles of 64 x 128 that occupy a large GPU well enough."""
+MOST_PARTS = 16
+"""Parts at most."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,14 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 
     A function of the shape and the precision alone, so that all devices give the same bits.
     """
-    if batch != 1 or k < 2 * SPLIT_DEPTH:
+    if batch != 1 or k < 4 * SPLIT_DEPTH:
         return 1
-    tiles = -(-m // 128) * -(-n // 256) if precision in ("fp32", "3xtf32") else -(-m // 64) * -(-n // 128)
+    if precision in ("fp32", "3xtf32"):
+        tiles = -(-m // 128) * -(-n // 256)
+    else:
+        tiles = -(-m // 128) * -(-n // 128)
+        if -(-m // 64) * -(-n // 128) >= ENOUGH_TILES:
+            return 1
     wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1

@@ -1,7 +1,7 @@
 """The ways of a matrix product through the kernels for tensor cores, and for the ordinary cores of Hopper.
 
-Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C that the product cannot write, another kernel that
-combines them.
+Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C
+that the product cannot write, another kernel that combines them.
 """
 
 import functools
@@ -78,7 +78,7 @@ def finish(c: Matrix, sums: Matrix, epilogue: Epilogue) -> None:
     offsets = epilogue.bias if epilogue.bias is not None else sums.base[:0]
     fours = c.strides[3] == 1 and c.shape[3] % 4 == 0 and all(stride % 4 == 0 for stride in c.strides[:3]) and c.base.address % 16 == 0
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours)(
+    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -164,7 +164,9 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         left, right = left.split(parts), right.split(parts)
     name = _schedule("mma", out, left.shape[3])
     strides = out.strides[:3] if out.strides[3] == 1 else (1,)
-    pairs = out.shape[3] % 2 == 0 and all(stride % 2 == 0 for stride in strides) and out.base.address % 8 == 0
+    pairs = (
+        c.base.device.target != "cpu" and out.shape[3] % 2 == 0 and all(stride % 2 == 0 for stride in strides) and out.base.address % 8 == 0
+    )
     # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
     _mma_kernel(element, out.base.dtype, name, pairs)(
         out.array,
@@ -204,7 +206,7 @@ def _low(x: Matrix) -> Matrix:
     flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
     made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
     # Valid: a thread writes elements of its own.
-    low_parts(made.array, x.array)
+    _low_kernel()(made.array, x.array)
     return made
 
 
@@ -233,13 +235,18 @@ def _tiles(c: Matrix, rows: int, columns: int) -> int:
 
 def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
     p, q, m, n = c.shape
-    return choose(family, c.base.device.target, _multiprocessors(c.base), m, n, k, p * q, across)
+    return choose(family, c.base.device.target, _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, p * q), across)
 
 
 @functools.cache
 def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool) -> Kernel:
     schedule = SCHEDULES["wgmma"][name]
     return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu)
+
+
+@functools.cache
+def _low_kernel() -> Kernel:
+    return low_parts()
 
 
 @functools.cache
@@ -258,5 +265,5 @@ def _mma_kernel(element: Any, result: Any, name: str, vectors: bool) -> Kernel:
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool, fours: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1)
+def _combine(result: Any, bias: bool, gelu: bool, fours: bool, early: bool) -> Kernel:
+    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, early=early)
