@@ -110,8 +110,9 @@ class SameBits:
         if report.when == "call" and report.passed:
             for name, value in report.user_properties:
                 if name == _PROPERTY:
-                    test, device, read = value  # type: ignore[misc]
-                    self._read.setdefault(str(test), {})[str(device)] = list(read)
+                    recorded: Any = value
+                    test, device, read = recorded
+                    self._read.setdefault(test, {})[device] = read
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare."""
@@ -158,7 +159,9 @@ class SameBits:
         for line in sorted(self._found)[:_SHOWN]:
             write(f"kdsl: other bits: {line}", red=True)
         if self._compared:
-            write(f"kdsl: same bits: {self._compared} comparisons, {len(self._found)} differ, {sum(self._excepted.values())} more are exceptions")
+            write(
+                f"kdsl: same bits: {self._compared} comparisons, {len(self._found)} differ, {sum(self._excepted.values())} more are exceptions"
+            )
             for pattern, count in self._excepted.items():
                 write(f"kdsl: exception: {count} times {pattern} ({self._exceptions[pattern]})")
 
@@ -176,7 +179,7 @@ def _identity(item: pytest.Item) -> tuple[str, Device | None]:
     """The test's id without its device, and the device."""
     call = getattr(item, "callspec", None)
     device = None if call is None else next((value for value in call.params.values() if isinstance(value, Device)), None)
-    if device is None:
+    if call is None or device is None:
         return item.nodeid, None
     base, _, _ = item.nodeid.partition("[")
     parts = call.id.split("-")

@@ -53,7 +53,9 @@ def run(file: Path, settings: dict[str, str]) -> str:
     environment |= {name: os.environ[name] for name in ("KDSL_CACHE", "KDSL_CACHE_DIR") if name in os.environ}
     environment |= {"KDSL_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **settings}
     arguments = ["-p", "kdsl.testing.plugin", "-p", "no:cacheprovider", "--kdsl-bits-file", str(file), *TESTS]
-    done = subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{settings}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}"
     return done.stdout
 
