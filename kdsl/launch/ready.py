@@ -56,7 +56,13 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         self._seen: set[tuple[Any, ...]] = set()
 
     def launch(
-        self, plan: Plan, key: tuple[Any, ...] | None, generation: object, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]
+        self,
+        plan: Plan,
+        key: tuple[Any, ...] | None,
+        generation: object,
+        stream: Stream,
+        grid: tuple[int, int, int],
+        values: tuple[Any, ...],
     ) -> None:
         """A launch that has passed all checks, and whose arrays were looked at in that generation of `uses`."""
         if key is None or not plan.can_lie_ready:

@@ -158,7 +158,9 @@ class SameBits:
         for line in sorted(self._found)[:_SHOWN]:
             write(f"kdsl: other bits: {line}", red=True)
         if self._compared:
-            write(f"kdsl: same bits: {self._compared} comparisons, {len(self._found)} differ, {sum(self._excepted.values())} more are exceptions")
+            write(
+                f"kdsl: same bits: {self._compared} comparisons, {len(self._found)} differ, {sum(self._excepted.values())} more are exceptions"
+            )
             for pattern, count in self._excepted.items():
                 write(f"kdsl: exception: {count} times {pattern} ({self._exceptions[pattern]})")
 

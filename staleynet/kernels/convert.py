@@ -28,6 +28,7 @@ from kdsl import (
     tile_index,
     tiles,
     u32,
+    unroll,
     wait_for_dependencies,
 )
 from staleynet.kernels.elementwise import gelu_gate
@@ -59,9 +60,12 @@ def to_nearest_tf32(x: f32) -> f32:
     return nearest
 
 
-def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False) -> Kernel:
-    """The kernel y <- x for arrays of `source` and `target` elements, y contiguous. `turned` says that neighbouring rows of x are closer together than
-    neighbouring columns."""
+def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False, low: bool = False, early: bool = False) -> Kernel:
+    """The kernel y <- x for arrays of `source` and `target` elements, y contiguous.
+
+    `turned` says that neighbouring rows of x are closer together than neighbouring columns; `low` writes the low parts of 3xtf32 to z, too; `early` lets
+    blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    """
 
     @function
     def converted(x: Any) -> Any:
@@ -70,6 +74,14 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False)
         else:
             return target(x)
 
+    @function
+    def put(y: Any, z: Any, p: i64, q: i64, row: i64, k: i64, value: Any) -> None:
+        """Write an element, if there is one."""
+        if row < y.shape[2] and k < y.shape[3]:
+            y[p, q, row, k] = value
+            if low and p < z.shape[0] and q < z.shape[1] and row < z.shape[2] and k < z.shape[3]:
+                z[p, q, row, k] = low_part(f32(value))
+
     @kernel(
         grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(TILE, TILE)),
         block=(TILE, LINES),
@@ -77,28 +89,29 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False)
             "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
             "x.shape[2] <= y.shape[2] and x.shape[3] <= y.shape[3]",
         ),
+        programmatic=early,
     )
-    def matmul_pack(y: SliceMut[target, D4], x: Slice[source, D4]) -> None:
-        """A block per tile; what x lacks is 0."""
+    def matmul_pack(y: SliceMut[target, D4], z: SliceMut[f32, D4], x: Slice[source, D4]) -> None:
+        """A block per tile; what x lacks is 0. z is written only where low parts are asked for."""
         buffer = shared_array((TILE, TILE + 1), target)
         tile = tile_index()
         p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
         column, line = thread_idx.x, thread_idx.y
+        if early:
+            wait_for_dependencies()
+            launch_dependents()
         if p < y.shape[0] and p < x.shape[0] and q < x.shape[1]:
             if turned:
-                for i in range(0, TILE, LINES):
+                for i in unroll(0, TILE, LINES):
                     row, k = tile.row + column, tile.column + line + i
                     buffer[column, line + i] = converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0)
                 sync_threads()
-                for i in range(0, TILE, LINES):
-                    row, k = tile.row + line + i, tile.column + column
-                    if row < y.shape[2] and k < y.shape[3]:
-                        y[p, q, row, k] = buffer[line + i, column]
+                for i in unroll(0, TILE, LINES):
+                    put(y, z, p, q, tile.row + line + i, tile.column + column, buffer[line + i, column])
             else:
-                for i in range(0, TILE, LINES):
+                for i in unroll(0, TILE, LINES):
                     row, k = tile.row + line + i, tile.column + column
-                    if row < y.shape[2] and k < y.shape[3]:
-                        y[p, q, row, k] = converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0)
+                    put(y, z, p, q, row, k, converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0))
 
     return matmul_pack
 
