@@ -39,6 +39,8 @@ TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
 """Rows of a block's threads."""
+DOWN = 4
+"""Rows of a thread."""
 
 
 @struct
@@ -169,7 +171,7 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         return value
 
     @kernel(
-        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(LINES, TILE * each)),
+        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(DOWN * LINES, TILE * each)),
         block=(TILE, LINES),
         requires=("parts.shape[1] == c.shape[0] * c.shape[1]", "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]"),
         programmatic=early,
@@ -178,37 +180,39 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         """Parts are added in ascending order. `offsets` are read only with a bias."""
         tile = tile_index()
         p, q = tile.batch // c.shape[1], tile.batch % c.shape[1]
-        row = tile.row + thread_idx.y
         to = as_vectors(c, 4) if each == 4 else c
         of = as_vectors(parts, 4) if each == 4 else parts
         column = tile.column // each + thread_idx.x
         if early:
             wait_for_dependencies()
             launch_dependents()
-        inside = p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < to.shape[3]
-        if inside and tile.batch < parts.shape[1] and row < parts.shape[2] and column < of.shape[3]:
-            if each == 4:
-                sums = f32x4(0.0)
-                for part in range(parts.shape[0]):
-                    more = of[part, tile.batch, row, column]
-                    sums = more if part == 0 else sums + more  # type: ignore[assignment]
-                x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
-                z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
-                if e.accumulate != 0:
-                    old = f32x4(to[p, q, row, column])
-                    to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
-                else:
-                    to[p, q, row, column] = fours(x, y, z, w)
-            else:
-                total = f32(0)
-                for part in range(parts.shape[0]):
-                    one = of[part, tile.batch, row, column]
-                    total = one if part == 0 else total + one
-                value = ended(total, column, e.alpha, offsets)
-                if e.accumulate != 0:
-                    before = f32(c[p, q, row, column])
-                    c[p, q, row, column] = result(before + value)
-                else:
-                    c[p, q, row, column] = result(value)
+        inside = p < c.shape[0] and q < c.shape[1] and column < to.shape[3]
+        if inside and tile.batch < parts.shape[1] and column < of.shape[3]:
+            for i in unroll(DOWN):
+                row = tile.row + thread_idx.y + LINES * i
+                if row < c.shape[2] and row < parts.shape[2]:
+                    if each == 4:
+                        sums = f32x4(0.0)
+                        for part in range(parts.shape[0]):
+                            more = of[part, tile.batch, row, column]
+                            sums = more if part == 0 else sums + more  # type: ignore[assignment]
+                        x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
+                        z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
+                        if e.accumulate != 0:
+                            old = f32x4(to[p, q, row, column])
+                            to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
+                        else:
+                            to[p, q, row, column] = fours(x, y, z, w)
+                    else:
+                        total = f32(0)
+                        for part in range(parts.shape[0]):
+                            one = of[part, tile.batch, row, column]
+                            total = one if part == 0 else total + one
+                        value = ended(total, column, e.alpha, offsets)
+                        if e.accumulate != 0:
+                            before = f32(c[p, q, row, column])
+                            c[p, q, row, column] = result(before + value)
+                        else:
+                            c[p, q, row, column] = result(value)
 
     return matmul_combine
