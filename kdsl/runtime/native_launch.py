@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.runtime import cuda
+from kdsl.runtime.lock import compiling
 
 if TYPE_CHECKING:
     from kdsl.runtime.gpu_code import CudaFunction
@@ -75,7 +75,6 @@ attach:
 }
 """
 
-_lock: Final = threading.Lock()
 _launch: Callable[[int], int] | None = None
 _code: Any = None
 
@@ -83,7 +82,7 @@ _code: Any = None
 def native_launch() -> Callable[[int], int]:
     """The function that takes the address of a block. It is compiled when it is first asked for, in some milliseconds."""
     global _launch, _code
-    with _lock:
+    with compiling:
         if _launch is None:
             _code = _compiled()
             _launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code.address)

@@ -10,6 +10,7 @@ import pytest
 import kdsl
 from kdsl import DisjointSlice, Slice, elements, f32, kernel, thread_index
 from kdsl.errors import DeviceError, LaunchError
+from kdsl.runtime import cuda
 from kdsl.runtime.gpu import CudaDevice
 
 
@@ -64,6 +65,22 @@ def test_another_librarys_context(gpu: CudaDevice, fake_driver: Any, seen: list[
     assert len(seen) == 4
 
 
+def test_a_forked_child_is_told(gpu: CudaDevice, fake_driver: Any, seen: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    y, x = gpu.zeros(100, f32), gpu.zeros(100, f32)
+    prepared = scaled.prepare(y, x, 4.0)
+    for _ in range(3):
+        scaled(y, x, 1.0)
+    with monkeypatch.context() as forked:
+        forked.setattr(cuda, "_process", -1)
+        forked.setattr(gpu, "_context_address", -1)
+        gpu.context_cell.value = 2**64 - 1
+        for launch in (lambda: scaled(y, x, 1.0), prepared):
+            with pytest.raises(DeviceError, match="forked"):
+                launch()
+    gpu.context_cell.value = 77
+    assert len(seen) == 3
+
+
 def test_a_refusal_of_the_driver(gpu: CudaDevice, fake_driver: Any, seen: list[Any]) -> None:
     y, x = gpu.zeros(100, f32), gpu.zeros(100, f32)
     prepared = scaled.prepare(y, x, 4.0)
@@ -71,7 +88,9 @@ def test_a_refusal_of_the_driver(gpu: CudaDevice, fake_driver: Any, seen: list[A
         scaled(y, x, 1.0)
     fake_driver.fail["cuLaunchKernel"] = 1
     for launch in (lambda: scaled(y, x, 1.0), prepared):
-        with pytest.raises(DeviceError, match=r"launch of scaled on cuda:0 .*\(4 blocks of 32 x 1 x 1 threads\) failed: CUDA_ERROR_INVALID"):
+        with pytest.raises(
+            DeviceError, match=r"launch of scaled on cuda:0 .*\(4 blocks of 32 x 1 x 1 threads\) failed: CUDA_ERROR_INVALID"
+        ):
             launch()
     fake_driver.fail.clear()
     scaled(y, x, 2.0)
