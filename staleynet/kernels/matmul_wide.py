@@ -90,11 +90,12 @@ class Scale:
     """1 to add it to C, 0 to overwrite C."""
 
 
-def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True) -> Kernel:
+def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True, rest: bool = True) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
-    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements.
+    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the depth
+    of a stage.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
     WARP_ROWS, WARP_COLUMNS, LANE_ROWS = schedule.warp_rows, schedule.warp_columns, schedule.lane_rows
@@ -152,16 +153,16 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 tma_load(right, slot, b, (p, q, k, column), bars, slot)
 
     @function
-    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, my_row: i64, my_column: i64) -> None:
-        """Read the thread's rows and columns at depth k of a stage."""
+    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, to: i64, my_row: i64, my_column: i64) -> None:
+        """Read the thread's rows and columns at depth k of a stage, into the first or the second half of u and v."""
         for i in unroll(UP):
             w = lefts[s, k, my_row + LANE_ROWS * i]
             for e in unroll(4):
-                u[k % 2, 4 * i + e] = w[e]
+                u[to, 4 * i + e] = w[e]
         for j in unroll(SIDE):
             w = rights[s, k, my_column + LANE_COLUMNS * j]
             for e in unroll(4):
-                v[k % 2, 4 * j + e] = w[e]
+                v[to, 4 * j + e] = w[e]
 
     @function
     def steps_of(a: Any) -> i64:
@@ -185,6 +186,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             f"c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
+            *(() if rest else (f"a.shape[{inner_a}] == a.shape[{inner_a}] // {DEPTH} * {DEPTH}",)),
         ),
         programmatic=True,
         spills=False,
@@ -251,17 +253,18 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             my_row = warp // WARP_COLUMNS * (ROWS // WARP_ROWS // 4) + lane // LANE_COLUMNS
             my_column = warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS // 4) + lane % LANE_COLUMNS
             u, v = local_array((2, 4 * UP), f32), local_array((2, 4 * SIDE), f32)
-            for step in range(steps_of(a)):
+            whole = a.shape[inner_a] // DEPTH if rest else steps_of(a)
+            for step in range(whole):
                 s = step % STAGES
                 barrier_wait(full, s, step // STAGES)
                 if EARLY:
-                    fetch(u, v, lefts, rights, s, 0, my_row, my_column)
+                    fetch(u, v, lefts, rights, s, 0, 0, my_row, my_column)
                 for k in unroll(DEPTH):
                     if EARLY:
                         if k + 1 < DEPTH:
-                            fetch(u, v, lefts, rights, s, k + 1, my_row, my_column)
+                            fetch(u, v, lefts, rights, s, k + 1, (k + 1) % 2, my_row, my_column)
                     else:
-                        fetch(u, v, lefts, rights, s, k, my_row, my_column)
+                        fetch(u, v, lefts, rights, s, k, k % 2, my_row, my_column)
                     if SWAP:
                         for j in unroll(4 * SIDE):
                             for i in unroll(4 * UP):
@@ -272,6 +275,15 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                                 sums[i, j] = fma(u[k % 2, i], v[k % 2, j], sums[i, j])
                 if lane == 0:
                     barrier_arrive(empty, s)
+            if rest and whole < steps_of(a):
+                # not the zeros behind the last k: 0 * 0 added to a sum of -0 would make it +0
+                s = whole % STAGES
+                barrier_wait(full, s, whole // STAGES)
+                for k in range(a.shape[inner_a] - whole * DEPTH):
+                    fetch(u, v, lefts, rights, s, k, 0, my_row, my_column)
+                    for i in unroll(4 * UP):
+                        for j in unroll(4 * SIDE):
+                            sums[i, j] = fma(u[0, i], v[0, j], sums[i, j])
             fours = as_vectors(c, 4) if vectors else c
             p, q, y, x = my_tile(c)
             one, two = i64(p), i64(q)

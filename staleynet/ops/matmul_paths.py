@@ -56,9 +56,11 @@ def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    name = _schedule("fp32", out, left.shape[2] if a_across else left.shape[3], (a_across, b_across))
+    k = left.shape[2] if a_across else left.shape[3]
+    name = _schedule("fp32", out, k, (a_across, b_across))
+    rest = k % SCHEDULES["fp32"][name].depth != 0
     # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-    _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0)(
+    _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
         out.array,
         left.array,
         right.array,
@@ -250,8 +252,8 @@ def _three_kernel(name: str) -> Kernel:
 
 
 @functools.cache
-def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool) -> Kernel:
-    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors)
+def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool) -> Kernel:
+    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def test_three_products_of_tf32(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES["fp32"])
 def test_fp32_with_warps_that_copy(name: str) -> None:
-    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True), "sm_90a") == 0
+    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
