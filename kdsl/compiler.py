@@ -104,9 +104,11 @@ class Kernel:
         """Its signature, geometry and contract."""
         self._launcher = Launcher(self.declaration, self._specialise)
         self._launch = self._launcher.function
-        self._launcher.plans.entry = self  # an update of a graph makes all checks again
+        plans = self._launcher.plans
+        plans.entry = self  # an update of a graph makes all checks again
+        plans.refuse_changed = self._refuse_changed
+        plans.captured.append((self._freeze, None, None))  # the first launch lists them
         self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
-        self._frozen: list[tuple[Callable[[Any], Any], Any, Any]] | None = None
         functools.update_wrapper(self, function)
         self.__doc__ = self._launch.__doc__
 
@@ -136,28 +138,11 @@ class Kernel:
         Raises LaunchError (wrong arguments, a relation that does not hold, overlap), TypeError (missing or unknown arguments), KernelError (the
         body does not compile). A check that fails while it runs is raised as BoundsError by the next synchronisation of the device.
         """
-        if self._frozen is None:
-            self._freeze()
-        for look_up, key, value in self._frozen or ():
-            if look_up(key) is not value:
-                self._refuse_changed()
-        try:
-            return self._launch(*arguments, **keywords)
-        except KernelError as error:
-            raise error.with_traceback(None) from None  # it says where; the frames of the compiler would only hide that
+        return self._launch(*arguments, **keywords)
 
     def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The same for another stream: `kernel.on(stream)(…)`."""
-        launch = self._launcher.on(stream)
-
-        def launch_on_stream(*arguments: Any, **keywords: Any) -> Node | None:
-            self._refuse_changed()
-            try:
-                return launch(*arguments, **keywords)
-            except KernelError as error:
-                raise error.with_traceback(None) from None
-
-        return launch_on_stream
+        return self._launcher.on(stream)
 
     def _refuse_changed(self) -> None:
         for change in self._source.captures.changed():
@@ -166,13 +151,13 @@ class Kernel:
                 f"numbers are frozen when a kernel is decorated: pass it as a parameter, or decorate the kernel again"
             )
 
-    def _freeze(self) -> None:
+    def _freeze(self, _: None) -> None:
         """List where each captured name lives, so that a launch only compares identities."""
         captures = self._source.captures
         captures.complete()  # helpers that are defined below the kernel count, too
         found = [(look_up, key, look_up(key)) for look_up, key in captures.places()]
         self._refuse_changed()
-        self._frozen = found
+        self._launcher.plans.captured[:] = found
 
     # ------------------------------------------------------------------------------------------------------------------------ compiling
 

@@ -26,10 +26,11 @@ HIDDEN: Final = (("claim", U64), ("record", U64), ("kernel", U32), ("grid_x", I3
 """Parameters that every kernel has: where a failing thread claims the record (device memory), the record (memory that the host reads), the number of the
 kernel in this process, and the extents of the grid as the kernel sees it."""
 
-_FORMATS: Final = {
+LETTERS: Final = {
     "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "bf16": "H",
     "f32": "f", "f64": "d",
 }  # fmt: skip
+"""How `struct` writes a number of each type; a bf16 as its bits (`encoded`)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Slot:
     @property
     def code(self) -> str:
         """How `struct.pack` writes it: a number by its letter, an array or a tensor map as bytes."""
-        return f"{self.size}s" if self.kind in ("array", "map") else _FORMATS[self.type.name]
+        return f"{self.size}s" if self.kind in ("array", "map") else LETTERS[self.type.name]
 
 
 @dataclass(frozen=True)

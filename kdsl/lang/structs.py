@@ -167,6 +167,7 @@ def struct(cls: type[C]) -> type[C]:
             object.__setattr__(self, name, _value(field.type, values[name], name, layout.name))
         # launches copy arrays as bytes
         object.__setattr__(self, "__kdsl_arrays__", {name: _bytes(of, getattr(self, name)) for name, of in arrays.items()})
+        object.__setattr__(self, "__kdsl_bytes__", b"")  # made when a launch first needs them
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         raise AttributeError(f"{layout.name} cannot be changed; make a new one")
@@ -185,7 +186,7 @@ def struct(cls: type[C]) -> type[C]:
 
     made = {f.__name__: f for f in (__init__, __setattr__, __repr__, __eq__, __hash__, __reduce__)}
     body = {key: value for key, value in cls.__dict__.items() if key not in ("__dict__", "__weakref__")}
-    body.update(made, __slots__=(*by_name, "__kdsl_arrays__"), __kdsl_struct__=layout, dtype=layout.numpy)
+    body.update(made, __slots__=(*by_name, "__kdsl_arrays__", "__kdsl_bytes__"), __kdsl_struct__=layout, dtype=layout.numpy)
     made_class: Any = type(cls.__name__, cls.__bases__, body)
     made_class.__qualname__ = cls.__qualname__
     _ = layout.canonical  # the first class of a layout names its arrays

@@ -28,7 +28,7 @@ class Launcher:
         source, binding = launcher_source_and_classes(declaration)
         self.source = source
         """The launcher's module as Python."""
-        self.plans = Plans(declaration, specialise)
+        self.plans = Plans(declaration, specialise, binding["changing"])
         """Compiled versions."""
         self.function: Callable[..., Node | None] = _run(declaration, source, {**binding["classes"], binding["plans"]: self.plans})
         """The launcher. It returns a node if this thread captures a graph, else None."""

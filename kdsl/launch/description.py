@@ -15,18 +15,24 @@ from kdsl.launch.contract import Names, Relation, quoted, relations
 from kdsl.launch.grid import GridPlan, grid_plan
 
 IMPORTS: Final = (
+    ("kdsl.frontend.errors", ("KernelError",)),
     ("kdsl.lang.struct_type", ("StructType",)),
     ("kdsl.launch", ("refuse",)),
     ("kdsl.launch.arguments", ("constant", "large_float", "scalar", "vectors")),
     ("kdsl.launch.contract", ("extent", "quotient")),
+    ("kdsl.launch.packing", ("struct_bytes",)),
     ("kdsl.launch.plan", ("Plans",)),
     ("kdsl.runtime.array", ("Array",)),
     ("kdsl.runtime.capture", ("Node", "captures", "launch_recorder")),
     ("kdsl.runtime.device", ("default_device",)),
+    ("kdsl.runtime.memory", ("uses",)),
     ("kdsl.runtime.stream", ("Stream",)),
     ("kdsl.runtime.tensor_map", ("DeviceTensorMap",)),
 )
-_LOCALS: Final = ("KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder")
+_LOCALS: Final = (
+    "KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder", "captured", "ready", "find", "name", "frozen", "key",
+    "launch", "generation", "error",
+)  # fmt: skip
 ORIGINAL: Final = {"default_device": "device"}
 """Names that are imported under another one."""
 _BUILTINS: Final = frozenset({"int", "float", "bool", "type"})

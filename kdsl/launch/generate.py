@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 
@@ -18,6 +18,11 @@ from kdsl.launch.contract import Relation, quoted
 from kdsl.launch.description import IMPORTS, ORIGINAL, Description, annotation_of, describe, grid_of, relations_of
 from kdsl.launch.docstring import LINE_LENGTH, default_text, docstring, escaped
 from kdsl.launch.refuse import BLOCKS_LIMIT
+from kdsl.launch.short import changing, short_way
+
+
+MOST_PAIRS: Final = 6
+"""Of more pairs of arrays than this, those that overlap are looked for by their order in memory."""
 
 
 def launcher_source(declaration: Declaration) -> str:
@@ -31,6 +36,7 @@ def launcher_source_and_classes(declaration: Declaration) -> tuple[str, dict[str
     return _render(description), {
         "plans": description.names["plans"],
         "stream": description.names["stream"],
+        "changing": changing(description),
         "classes": {**description.classes, **description.elements},
     }
 
@@ -56,6 +62,8 @@ def _render(description: Description) -> str:
         docstring=docstring(description, grid),
         relations=[_rendered(relation) for relation in found],
         grid=grid,
+        short=short_way(description, found, grid),
+        most_pairs=MOST_PAIRS,
         blocks_limit=BLOCKS_LIMIT,
         incomplete=[
             f"{names[f'blocks_{axis}']} % {of}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kdsl.ir.abi import HIDDEN, Layout, encoded, further, map_slots, view_slots
@@ -20,6 +20,7 @@ from kdsl.lang.types import U32, DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch import refuse
 from kdsl.launch.launchable import Launchable, Specialisation, Specialise
+from kdsl.launch.ready import ReadyLaunches
 from kdsl.launch.shared import SharedSizes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
@@ -41,7 +42,8 @@ class Plan:
     def __init__(self, kernel: str, device: Device, launchable: Launchable, attributes: Attributes) -> None:
         self._kernel = kernel
         self._device = device
-        self._layout = launchable.layout
+        self.layout = launchable.layout
+        """How its arguments are packed."""
         self._views = launchable.views
         self._pack = launchable.layout.packer
         self._forms = {name: Form(v.box, v.swizzle) for name, v in self._views.items() if isinstance(v, TensorMap) and v.box is not None}
@@ -50,6 +52,8 @@ class Plan:
         self._shared = launchable.shared.launch_bytes
         self._sizes = self._shared_sizes(launchable) if launchable.shared.views else None
         self._has_more = self._cooperative or self._sizes is not None
+        self.can_lie_ready = self._sizes is None
+        """Whether all that decides a launch is known to its launcher; the shapes of shared arrays are not."""
         self._free = _Free()
         self.aligned = {name: view.alignment for name, view in self._views.items() if view.alignment > view.element.itemsize}
         """Array parameters of which the kernel moves several elements at once, with the bytes to which they must be aligned."""
@@ -59,7 +63,7 @@ class Plan:
         x, y, z = grid
         more, shared = self._more(values, stream, x * y * z) if self._has_more else ((), self._shared)
         free = self._free.buffers
-        buffer = free.pop() if free else Buffer(self._layout)
+        buffer = free.pop() if free else Buffer(self.layout)
         try:
             self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *more)
         except (struct.error, OverflowError, TypeError):
@@ -83,7 +87,7 @@ class Plan:
         x, y, z = grid
         slots, shared = self._sizes(values) if self._sizes is not None else ([], self._shared)
         barriers = (self._own_barrier(x * y * z, shared),) if self._cooperative else ()
-        buffer = Buffer(self._layout)
+        buffer = Buffer(self.layout)
         if not x * y * z:  # one extent of none may be any number
             x = y = z = 0
         try:
@@ -92,6 +96,18 @@ class Plan:
             self._unpackable(values)
             raise
         return self._later(x * y * z, buffer, shared), barriers
+
+    def ready(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
+        """The launch of `launch` to be made again and again, and the buffer of its packed arguments."""
+        x, y, z = grid
+        more, shared = self._more(values, stream, x * y * z)
+        buffer = Buffer(self.layout)
+        self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *more)
+        return self.runner(self._later(x * y * z, buffer, shared), stream), buffer.bytes
+
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
+        """What makes a launch in a stream, again and again."""
+        raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
     def _barrier(self, stream: Stream, blocks: int, shared: int) -> int:
         """The address of the word at which the blocks of a cooperative launch in a stream wait, 0 if they never do.
@@ -154,6 +170,16 @@ class Plan:
             refuse.overlap(self._kernel, a, a_array, b, b_array, why)
         refuse.overlap(self._kernel, b, b_array, a, a_array, why)
 
+    def check_overlaps(self, arrays: dict[str, Array]) -> None:
+        """`check_overlap` of all pairs whose memory overlaps, found by their order in memory."""
+        by_start = sorted(arrays.items(), key=_start)
+        for number, (a, a_array) in enumerate(by_start):
+            end = a_array.end
+            for b, b_array in by_start[number + 1 :]:
+                if b_array.start >= end:
+                    break
+                self.check_overlap(a, a_array, b, b_array)
+
     def check_alignment(self, arrays: dict[str, Array]) -> None:
         """Raise LaunchError for an array that is less aligned than the kernel needs, in its first element or, of several dimensions, in another row."""
         for name, alignment in self.aligned.items():
@@ -162,7 +188,7 @@ class Plan:
 
     def _unpackable(self, values: tuple[Any, ...]) -> None:
         """Name the value that does not fit its slot."""
-        for slot, value in zip(self._layout.slots, values, strict=False):
+        for slot, value in zip(self.layout.slots, values, strict=False):
             try:
                 struct.pack(slot.code, encoded(slot.type, value))
             except (struct.error, OverflowError, TypeError) as error:
@@ -180,10 +206,13 @@ class CpuPlan(Plan):
     def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         """They lie behind what the code itself needs of the scratch memory."""
         code: Any = launchable.code
-        return SharedSizes(self._kernel, self._device, self._layout, launchable.shared, code.scratch_bytes, ALIGNMENT)
+        return SharedSizes(self._kernel, self._device, self.layout, launchable.shared, code.scratch_bytes, ALIGNMENT)
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
         self._function.run(buffer.address, blocks, shared)
+
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
+        return launch.run if isinstance(launch, CpuLaunch) else super().runner(launch, stream)
 
     def _later(self, blocks: int, buffer: Buffer, shared: int) -> CpuLaunch:
         return CpuLaunch(self._function, blocks, buffer.address, buffer, shared)
@@ -199,15 +228,20 @@ class CudaPlan(Plan):
         code = launchable.code
         assert isinstance(code, CudaFunction)
         self._function = code
-        self._launch = code.launcher
         self._block = block
 
     def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         """They lie behind the arrays of fixed shape."""
-        return SharedSizes(self._kernel, self._device, self._layout, launchable.shared, launchable.shared.size, limits.ALIGNMENT)
+        return SharedSizes(self._kernel, self._device, self.layout, launchable.shared, launchable.shared.size, limits.ALIGNMENT)
 
     def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
-        self._launch(stream, blocks, self._block, buffer.pointers_address, shared)
+        assert isinstance(stream, CudaStream)
+        self._function.launch(stream, blocks, self._block, buffer.pointers_address, shared)
+
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
+        assert isinstance(launch, CudaLaunch)
+        assert isinstance(stream, CudaStream)
+        return launch.on(stream).run if launch.blocks else _nothing
 
     def _later(self, blocks: int, buffer: Buffer, shared: int) -> CudaLaunch:
         return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, shared)
@@ -227,6 +261,14 @@ class CudaPlan(Plan):
         most = self._function.most_resident(x * y * z, shared)
         if blocks > most:
             refuse.cooperative(self._kernel, blocks, most, self._function, x * y * z, shared)
+
+
+def _start(named: tuple[str, Array]) -> int:
+    return named[1].start
+
+
+def _nothing() -> None:
+    """A launch without blocks."""
 
 
 def _elements(array: Array) -> tuple[Any, ...]:
@@ -257,10 +299,17 @@ class _Free(threading.local):
 class Plans(dict[tuple[Any, ...], Plan]):
     """The compiled versions of a kernel: `plans[device, *types, *constants]`, made when first asked for. Float constants are keyed by `.hex()`."""
 
-    def __init__(self, declaration: Declaration, specialise: Specialise) -> None:
+    def __init__(self, declaration: Declaration, specialise: Specialise, runs: Sequence[Sequence[str]] = ()) -> None:
+        """`runs` are the parameters that decide no check, in runs of neighbours (`kdsl.launch.short`)."""
         super().__init__()
         self._declaration = declaration
         self._specialise = specialise
+        self.ready_launches = ReadyLaunches(runs)
+        """Launches that lie ready."""
+        self.captured: list[tuple[Callable[[Any], Any], Any, Any]] = []
+        """Names from outside: what looks one up, the name, and what it has to stand for; set by the owner of the launcher."""
+        self.refuse_changed: Callable[[], None] = _nothing
+        """Raises LaunchError if one stands for something else; set by the owner of the launcher."""
         self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
         self.entry: Callable[..., Any] | None = None
         """What makes a launch, checks included; set by the owner of the launcher."""

@@ -28,6 +28,7 @@ class Array:
 
     __slots__ = (
         "__weakref__", "address", "contiguous", "device", "dtype", "end", "flat", "memory", "ndim", "repeats", "shape", "size", "start", "strides",
+        "token",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,8 @@ class Array:
         """Lowest address of an element."""
         self.end = end
         """Address behind the highest element."""
+        self.token = object()
+        """What stands for it in memories of launches, which must not keep the array: another array never has the same one."""
 
     @property
     def nbytes(self) -> int:

@@ -78,6 +78,15 @@ def call(name: str, *arguments: Any) -> Any:
     return results[0] if len(results) == 1 else tuple(results) or None
 
 
+def address_of(name: str) -> int:
+    """The address of a function of the driver, as `cuda.h` declares it for CUDA 12, for native code that calls it. Raises DeviceError if it has none."""
+    found = call("cuGetProcAddress", name.encode(), 12000, 0)
+    address = int(found[0] if isinstance(found, tuple) else found)
+    if not address:
+        raise DeviceError(f"the driver lacks {name}; update it")
+    return address
+
+
 def failure(what: str, status: Any) -> DeviceError:
     """The exception for a call that ended with `status`."""
     return DeviceError(f"{what} failed: {describe(status)}", status_name(status))

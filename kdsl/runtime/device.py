@@ -155,20 +155,19 @@ _lock: Final = threading.RLock()
 def device(name: str | None = None) -> Device:
     """The device called `name`: `cpu`, `cuda` (the first GPU), `cuda:1`; `auto` or None is the first GPU if one works, else the CPU.
 
-    The environment variable KDSL_DEVICE replaces the default. Raises DeviceError for one that is unknown or absent.
+    The environment variable KDSL_DEVICE replaces the default, which is decided when it is first asked for. Raises DeviceError for one that is unknown or absent.
     """
     wanted = "auto" if name is None else name
     if not isinstance(wanted, str):
         raise DeviceError(f"a device is named by a string such as cpu or cuda:0, not {name!r}; {_available()}")
-    if wanted == "auto":
-        wanted = os.environ.get("KDSL_DEVICE") or "auto"
     found = _devices.get(wanted)
     return found if found is not None else _find(wanted)
 
 
 def _find(wanted: str) -> Device:
-    if wanted == "auto":
-        return _automatic()
+    if wanted == "auto":  # decided once: every launch without arrays asks
+        chosen = os.environ.get("KDSL_DEVICE") or "auto"
+        return _devices.setdefault("auto", _automatic() if chosen == "auto" else _find(chosen))
     kind, colon, number = wanted.partition(":")
     if kind not in ("cpu", "cuda") or (kind == "cpu" and colon) or (colon and not (number.isascii() and number.isdigit())):
         raise DeviceError(f"there is no device {wanted!r}; {_available()}")

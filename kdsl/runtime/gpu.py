@@ -23,7 +23,7 @@ from kdsl.runtime import cuda, exit
 from kdsl.runtime.array import Array
 from kdsl.runtime.cuda import call
 from kdsl.runtime.device import Device
-from kdsl.runtime.memory import Memory
+from kdsl.runtime.memory import Memory, uses
 from kdsl.runtime.printing import Output
 from kdsl.runtime.record import FailureRecord, find_site
 from kdsl.runtime.stream import Event, Stream
@@ -56,6 +56,8 @@ class CudaDevice(Device):
         self.context = call("cuDevicePrimaryCtxRetain", self.handle)
         """Its primary context."""
         self._context_address = int(self.context)
+        self.context_cell = ctypes.c_uint64(self._context_address)
+        """Its primary context as native launches compare it with the thread's."""
         self._current = driver.cuCtxGetCurrent
         self.attach()
         self._pool = self._open_pool()
@@ -78,6 +80,7 @@ class CudaDevice(Device):
     def _orphan(self) -> None:
         """A forked child cannot use the context: no address equals this one, so that `attach` looks closer."""
         self._context_address = -1
+        self.context_cell.value = 2**64 - 1
 
     def finalise(self, action: Callable[[], None]) -> None:
         """Run `action`, which frees something, from a finaliser: it may interrupt anybody's code, so the thread's context stays as it was.
@@ -264,10 +267,17 @@ class CudaMemory(Memory):
     """Memory of a GPU. The driver frees it in order of the home stream, after all that have joined."""
 
     def free(self) -> None:
+        if self.stream is not None:
+            assert isinstance(self.device, CudaDevice)
+            self.device.attach()
+            self._give_back()
+            uses.changed()
+
+    def _give_back(self) -> None:
+        """`free` without a word to those who remember what they have found out; also when no array is left that they could be given."""
+        assert isinstance(self.device, CudaDevice)
         if self.stream is None:
             return
-        assert isinstance(self.device, CudaDevice)
-        self.device.attach()
         self.gather()
         self.stream = None
         if self.address:
@@ -277,7 +287,7 @@ class CudaMemory(Memory):
         if finalizing() or not usable():  # at the end the driver frees everything; a forked child does not own it
             return
         assert isinstance(self.device, CudaDevice)
-        self.device.finalise(self.free)
+        self.device.finalise(self._give_back)
 
 
 class CudaStream(Stream):
@@ -287,6 +297,8 @@ class CudaStream(Stream):
 
     def __init__(self, device: CudaDevice) -> None:
         super().__init__(device, call("cuStreamCreate", cuda.driver().CUstream_flags.CU_STREAM_NON_BLOCKING.value))
+        self.number = int(self.handle)
+        """The driver's handle as a number."""
         self._barrier = 0
         self._lock = threading.Lock()
 

@@ -5,7 +5,6 @@ Modules are not unloaded: a kernel may still be running, and the code of a progr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Never
 
@@ -14,9 +13,9 @@ from kdsl.lang.attributes import PLAIN, Attributes
 from kdsl.lang.limits import STATIC_SHARED_BYTES
 from kdsl.runtime import cuda
 from kdsl.runtime.cuda import call
-from kdsl.runtime.gpu import CudaDevice
-from kdsl.runtime.gpu_launch import ExtendedLaunch, configuration
-from kdsl.runtime.stream import Stream
+from kdsl.runtime.gpu import CudaDevice, CudaStream
+from kdsl.runtime.gpu_launch import configuration, launch_configuration
+from kdsl.runtime.native_launch import NativeLaunch
 
 _LOG_BYTES = 16384
 
@@ -37,14 +36,20 @@ class CudaFunction:
         self._module = _load(device, ptx, name)
         self.handle = call("cuModuleGetFunction", self._module, name.encode())
         """The driver's handle."""
+        self.number = int(self.handle)
+        """The same as a number."""
         if shared > STATIC_SHARED_BYTES:  # more than that has to be asked for, once
             most = cuda.driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call("cuFuncSetAttribute", self.handle, most, shared)
         self.attributes = attributes
         """What its launches ask for."""
-        self._launch = cuda.driver().cuLaunchKernel
-        self._extended = ExtendedLaunch(self) if attributes.cooperative or attributes.programmatic else None
+        self._extended = attributes.cooperative or attributes.programmatic
+        self.current_address = cuda.address_of("cuCtxGetCurrent")
+        """Where the driver says which context is current."""
+        self.entry_address = cuda.address_of("cuLaunchKernelEx" if self._extended else "cuLaunchKernel")
+        """Where the driver launches it."""
         self._resident: dict[tuple[int, int], int] = {}
+        self._free: dict[tuple[int, int, int], list[NativeLaunch]] = {}
 
     def attribute(self, name: str) -> int:
         """An attribute of the driver's, such as NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES or MAX_THREADS_PER_BLOCK."""
@@ -52,10 +57,9 @@ class CudaFunction:
         names = cuda.driver().CUfunction_attribute
         return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.handle))
 
-    @property
-    def launcher(self) -> Callable[[Stream, int, tuple[int, int, int], int, int], None]:
-        """What launches it, with the arguments of `launch`."""
-        return self.launch if self._extended is None else self._extended.launch
+    def configuration(self, threads: tuple[int, int, int]) -> Any:
+        """A configuration of the driver's for launches with attributes, None for those that need none."""
+        return launch_configuration(self.attributes, threads) if self._extended else None
 
     def most_resident(self, threads: int, shared: int) -> int:
         """How many blocks of so many threads, with `shared` bytes of dynamic shared memory, the device runs at the same time."""
@@ -71,16 +75,20 @@ class CudaFunction:
             self._resident[threads, shared] = known
         return known
 
-    def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
+    def launch(self, stream: CudaStream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
         """Launch a one-dimensional grid of blocks, each with `shared` bytes of dynamic shared memory.
 
         `parameters` is the address of an array with the address of each parameter; the driver copies what they hold.
         """
-        self.device.attach()
-        x, y, z = block
-        (status,) = self._launch(self.handle, blocks, 1, 1, x, y, z, shared, stream.handle, parameters, 0)
-        if status != 0:
-            self.failed(status, blocks, block)
+        free = self._free.setdefault(block, [])
+        try:
+            launch = free.pop()  # one step of the interpreter: no two threads, nor a signal handler, get the same
+        except IndexError:
+            launch = NativeLaunch(self, stream.number, blocks, block, parameters, shared, None)
+        else:
+            launch.set(stream.number, blocks, parameters, shared)
+        launch.run()
+        free.append(launch)
 
     def failed(self, status: Any, blocks: int, block: tuple[int, int, int]) -> Never:
         """Raise DeviceError for a launch that ended with a status."""
@@ -104,6 +112,10 @@ class CudaLaunch:
     """What keeps them."""
     shared: int = 0
     """Bytes of dynamic shared memory of each block."""
+
+    def on(self, stream: CudaStream) -> NativeLaunch:
+        """The launch in a stream; it has at least one block."""
+        return NativeLaunch(self.function, stream.number, self.blocks, self.block, self.parameters, self.shared, self.owner)
 
     def node_parameters(self) -> Any:
         """The driver's parameters of a kernel node, with one block if there is none. The driver copies what they point to."""

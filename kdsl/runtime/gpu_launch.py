@@ -1,12 +1,10 @@
-"""Launches with attributes: of cooperative kernels, and of programmatic ones. Others go the shorter way (`gpu_code.py`)."""
+"""What the driver is told of launches with attributes: of cooperative kernels, and of programmatic ones. Others need none of it (`native_launch.py`)."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from kdsl.runtime import cuda
-from kdsl.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from kdsl.lang.attributes import Attributes
@@ -45,37 +43,11 @@ def configuration(function: CudaFunction, threads: int, shared: int) -> Any:
     return made
 
 
-class _Free(threading.local):
-    """Configurations of one thread that no launch is using, by the block. A second one is needed only if a signal handler launches in between."""
-
-    def __init__(self) -> None:
-        self.configs: dict[tuple[int, int, int], list[Any]] = {}
-
-
-class ExtendedLaunch:
-    """Launches one function with attributes. A configuration of the driver's is used again and again, since making it takes as long as a launch."""
-
-    def __init__(self, function: CudaFunction) -> None:
-        self._function = function
-        self._launch = cuda.driver().cuLaunchKernelEx
-        self._free = _Free()
-
-    def launch(self, stream: Stream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
-        """As `CudaFunction.launch`."""
-        function = self._function
-        function.device.attach()
-        free = self._free.configs.setdefault(block, [])
-        config = free.pop() if free else self._make(block)
-        config.gridDimX, config.sharedMemBytes, config.hStream = blocks, shared, stream.handle
-        (status,) = self._launch(config, function.handle, parameters, 0)
-        free.append(config)
-        if status != 0:
-            function.failed(status, blocks, block)
-
-    def _make(self, block: tuple[int, int, int]) -> Any:
-        config = cuda.driver().CUlaunchConfig()
-        config.gridDimY = config.gridDimZ = 1
-        config.blockDimX, config.blockDimY, config.blockDimZ = block
-        config.attrs = attributes = launch_attributes(self._function.attributes)
-        config.numAttrs = len(attributes)
-        return config
+def launch_configuration(attributes: Attributes, block: tuple[int, int, int]) -> Any:
+    """The configuration of launches with attributes, to be completed by the blocks, the shared memory and the stream."""
+    config = cuda.driver().CUlaunchConfig()
+    config.gridDimY = config.gridDimZ = 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = block
+    config.attrs = found = launch_attributes(attributes)
+    config.numAttrs = len(found)
+    return config

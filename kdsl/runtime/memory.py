@@ -7,7 +7,7 @@ a stream still uses it, and nothing of this blocks the host.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Final, Never
 
 import numpy as np
 
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register of any host."""
+
+
+class Uses:
+    """Whether what was found out about memory still holds: `generation` is another object whenever some memory has been freed, or its home stream has
+    waited for other streams, which then have to join again. Who has looked at memory remembers the object, and looks again only if it is another one."""
+
+    __slots__ = ("generation",)
+
+    def __init__(self) -> None:
+        self.generation = object()
+
+    def changed(self) -> None:
+        """Let everybody look again."""
+        self.generation = object()  # not a number: two threads that count at once could come back to an old one
+
+
+uses: Final = Uses()
+"""That of all memory in this process."""
 
 
 class Memory:
@@ -48,8 +66,12 @@ class Memory:
     def gather(self) -> Stream:
         """The home stream, made to wait for every other stream that has used the memory; those will have to join again."""
         home = self.alive()
-        while self.others:
-            home.wait_for(self.others.pop())
+        if self.others:
+            try:
+                while self.others:
+                    home.wait_for(self.others.pop())
+            finally:
+                uses.changed()  # afterwards: a launch of another thread that has just looked looks again
         return home
 
     def alive(self) -> Stream:
@@ -68,6 +90,7 @@ class Memory:
     def free(self) -> None:
         """Give the memory back as soon as no stream uses it. Arrays that share it can no longer be used."""
         self.stream = None
+        uses.changed()
 
 
 class CpuMemory(Memory):

@@ -25,6 +25,8 @@ class Stream:
         """The device that it belongs to."""
         self.handle = handle
         """The driver's handle, None on the CPU."""
+        self.token = object()
+        """What stands for it in memories of launches, which must not keep it."""
 
     def synchronize(self) -> None:
         """Wait until everything in the stream is done. Raises BoundsError if a check has failed on the device."""

@@ -47,7 +47,7 @@ class Form(NamedTuple):
 class DeviceTensorMap(TensorMap):  # type: ignore[type-arg]  # its element type is known when the program runs
     """A tensor map of an array on a GPU, which it keeps alive. Made by `tensor_map`."""
 
-    __slots__ = ("array", "bytes", "form")
+    __slots__ = ("array", "bytes", "form", "token")
 
     def __init__(self, array: Array, form: Form, descriptor: bytes) -> None:
         self.array = array
@@ -56,6 +56,8 @@ class DeviceTensorMap(TensorMap):  # type: ignore[type-arg]  # its element type 
         """How its boxes are cut."""
         self.bytes = descriptor
         """The descriptor, 128 bytes."""
+        self.token = object()
+        """What stands for it in memories of launches, as an array's."""
 
     def __repr__(self) -> str:
         return f"<tensor map of {self.array!r}, {self.form}>"

@@ -103,33 +103,38 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False)
     return matmul_pack
 
 
-@kernel(
-    grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(4 * LINES, 4 * TILE)),
-    block=(TILE, LINES),
-    requires=("x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]", "x.shape[2] == y.shape[2] and x.shape[3] == y.shape[3]"),
-    programmatic=True,
-)
-def low_parts(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
-    """y <- what remains of x when its rounding to tf32 is taken away, rounded to tf32: four neighbouring columns per thread and row."""
-    to, of = as_vectors(y, 4), as_vectors(x, 4)
-    tile = tile_index()
-    p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
-    column = tile.column // 4 + thread_idx.x
-    wait_for_dependencies()
-    launch_dependents()
-    if p < y.shape[0] and p < x.shape[0] and q < y.shape[1] and q < x.shape[1] and column < to.shape[3] and column < of.shape[3]:
-        for i in range(0, 4 * LINES, LINES):
-            row = tile.row + thread_idx.y + i
-            if row < y.shape[2] and row < x.shape[2]:
-                v = of[p, q, row, column]
-                to[p, q, row, column] = f32x4(low_part(v.x), low_part(v.y), low_part(v.z), low_part(v.w))
-
-
 @function
 def low_part(x: f32) -> f32:
     """x less its rounding to tf32, rounded to tf32; 0 for infinities and NaNs, which the upper part carries."""
     rest = x - to_nearest_tf32(x)
     return to_nearest_tf32(rest) if rest == rest else 0.0
+
+
+def low_parts() -> Kernel:
+    """The kernel that takes from numbers what 3xtf32 needs beside them; for GPUs from compute capability 9.0 on."""
+
+    @kernel(
+        grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(4 * LINES, 4 * TILE)),
+        block=(TILE, LINES),
+        requires=("x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]", "x.shape[2] == y.shape[2] and x.shape[3] == y.shape[3]"),
+        programmatic=True,
+    )
+    def matmul_low_parts(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
+        """y <- what remains of x when its rounding to tf32 is taken away, rounded to tf32: four neighbouring columns per thread and row."""
+        to, of = as_vectors(y, 4), as_vectors(x, 4)
+        tile = tile_index()
+        p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
+        column = tile.column // 4 + thread_idx.x
+        wait_for_dependencies()
+        launch_dependents()
+        if p < y.shape[0] and p < x.shape[0] and q < y.shape[1] and q < x.shape[1] and column < to.shape[3] and column < of.shape[3]:
+            for i in range(0, 4 * LINES, LINES):
+                row = tile.row + thread_idx.y + i
+                if row < y.shape[2] and row < x.shape[2]:
+                    v = of[p, q, row, column]
+                    to[p, q, row, column] = f32x4(low_part(v.x), low_part(v.y), low_part(v.z), low_part(v.w))
+
+    return matmul_low_parts
 
 
 def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False) -> Kernel:

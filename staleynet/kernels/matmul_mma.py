@@ -67,6 +67,11 @@ class Schedule:
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
+    @property
+    def shared_bytes(self) -> int:
+        """What a block takes of shared memory."""
+        return (self.rows + self.columns) * self.row_bytes * self.stages
+
 
 def product(element: Any, result: Any, schedule: Schedule, *, vectors: bool = True) -> Kernel:
     """The kernel C <- alpha A B^T (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.

@@ -206,7 +206,7 @@ def _low(x: Matrix) -> Matrix:
     flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
     made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
     # Valid: a thread writes elements of its own.
-    low_parts(made.array, x.array)
+    _low_kernel()(made.array, x.array)
     return made
 
 
@@ -235,13 +235,18 @@ def _tiles(c: Matrix, rows: int, columns: int) -> int:
 
 def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
     p, q, m, n = c.shape
-    return choose(family, c.base.device.target, _multiprocessors(c.base), m, n, k, p * q, across)
+    return choose(family, c.base.device.target, _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, p * q), across)
 
 
 @functools.cache
 def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool) -> Kernel:
     schedule = SCHEDULES["wgmma"][name]
     return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu)
+
+
+@functools.cache
+def _low_kernel() -> Kernel:
+    return low_parts()
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kdsl.ir import abi, nodes
+from kdsl.ir.places import Member, StructParameter
 from kdsl.ir.shared import shared_layout
 from kdsl.lang.declaration import Declaration, Parameter, StructType
 from kdsl.lang.geometry import Geometry, Grid
@@ -94,7 +95,8 @@ class FakeKernel:
                 case ConstAnnotation():
                     pass
                 case StructType(fields=fields):
-                    ir += [nodes.ScalarParameter(f"{p.name}.{f.name}", f.type) for f in fields]
+                    owner = StructParameter(p.name, p.type)
+                    ir += [nodes.ScalarParameter(f"{p.name}.{f.name}", f.type, member=Member(owner, f.offset)) for f in fields]
                 case of:
                     ir.append(nodes.ScalarParameter(p.name, decided(of)))
         place = nodes.Location("fake.py", 1, 0, 1, 3, self.declaration.name)

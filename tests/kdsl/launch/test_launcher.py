@@ -20,6 +20,7 @@ from kdsl.lang.structs import struct
 from kdsl.lang.types import BOOL, F32, F64, I32, f32, f64, i8, i32, i64, u8, u32, u64
 from kdsl.lang.views import Const, DisjointSlice, Slice, SliceMut, ViewAnnotation
 from kdsl.launch.generate import launcher_source
+from kdsl.runtime import device as devices_of_process
 from kdsl.runtime.device import device
 
 T = TypeVar("T", f32, f64, i32)
@@ -354,6 +355,7 @@ def test_streams(copy: Any) -> None:
 
 
 def test_without_arrays_the_default_device_runs(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices_of_process, "_devices", {"cpu": CPU})  # nobody has asked for the default yet
     monkeypatch.setenv("KDSL_DEVICE", "cpu")
     kernel = fake("k", {"n": i32}, grid="n", requires=("n <= 5",))
     kernel(5)

@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,13 @@ import pytest
 from kdsl.runtime import cuda, device
 
 HANDLES = itertools.count(1000)
+
+
+_NATIVE: Any = {
+    "cuCtxGetCurrent": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p),
+    "cuLaunchKernel": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3),
+    "cuLaunchKernelEx": ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4),
+}
 
 
 @dataclass
@@ -52,6 +60,8 @@ class FakeDriver:
         self.limit = 1 << 30
         self.graphs: dict[int, dict[int, FakeNode]] = {}
         self.executables: dict[int, dict[int, FakeNode]] = {}
+        self.native: dict[str, Any] = {}
+        self.raised: list[BaseException] = []
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
@@ -105,6 +115,39 @@ class FakeDriver:
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
         }
         return known.get(attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_"), 0)
+
+    def do_cuGetProcAddress(self, symbol: bytes, version: int, flags: int) -> tuple[int, Any]:
+        """Native code calls these: here they lead back to Python."""
+        assert (version, flags) == (12000, 0)
+        name = symbol.decode()
+        made = self.native.get(name)
+        if made is None:
+            made = self.native[name] = _NATIVE[name](getattr(self, f"native_{name}"))
+        return ctypes.cast(made, ctypes.c_void_p).value or 0, self._real.CUdriverProcAddressQueryResult(0)
+
+    def native_cuCtxGetCurrent(self, to: int) -> int:
+        ctypes.c_uint64.from_address(to).value = getattr(self.current, "context", 0)
+        return 0
+
+    def native_cuLaunchKernel(self, *arguments: int | None) -> int:
+        function, *numbers, stream, parameters, extra = arguments
+        return self._from_native("cuLaunchKernel", function, *numbers, self._real.CUstream(stream or 0), parameters, extra or 0)
+
+    def native_cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int | None) -> int:
+        wrapped = self._real.CUlaunchConfig(_ptr=config)
+        at = ctypes.c_uint64.from_address(config + 40).value
+        attributes = [self._real.CUlaunchAttribute(_ptr=at + 72 * number) for number in range(wrapped.numAttrs)]
+        names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "hStream", "numAttrs")
+        seen = SimpleNamespace(address=config, attrs=attributes, **{name: getattr(wrapped, name) for name in names})
+        return self._from_native("cuLaunchKernelEx", seen, function, parameters, extra or 0)
+
+    def _from_native(self, name: str, *arguments: Any) -> int:
+        """Call the stand-in; what it raises cannot pass through native code, and is kept for the end of the test."""
+        try:
+            return int(getattr(self, name)(*arguments)[0])
+        except BaseException as error:
+            self.raised.append(error)
+            return 999
 
     def do_cuDriverGetVersion(self) -> int:
         return self.version
@@ -412,5 +455,7 @@ def fake_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     monkeypatch.setattr("kdsl.runtime.exit._reporters", [])
     monkeypatch.delenv("KDSL_DEVICE", raising=False)
     yield fake
+    if fake.raised:
+        raise fake.raised[0]
     for found in device._devices.values():  # what the test leaves behind must not be freed by a real driver
         found.__dict__["finalise"] = lambda action: None

@@ -100,9 +100,11 @@ def test_a_programmatic_launch(gpu: CudaDevice, fake_driver: Any) -> None:
     early(y, x)
     early.on(stream)(y[:128], x[:128])
     early(y, x)
+    early(y, x)
     launches = fake_driver.called("cuLaunchKernelEx")
-    assert fake_driver.attributes == [{"PROGRAMMATIC_STREAM_SERIALIZATION": 1}] * 3
-    assert launches[0][0] is launches[2][0]  # the configuration is used again
+    assert fake_driver.attributes == [{"PROGRAMMATIC_STREAM_SERIALIZATION": 1}] * 4
+    assert launches[0][0].address == launches[1][0].address  # the configuration is used again
+    assert launches[2][0].address == launches[3][0].address
     assert int(launches[2][0].hStream) == int(gpu.default_stream.handle)
     fake_driver.fail["cuLaunchKernelEx"] = 1
     with pytest.raises(

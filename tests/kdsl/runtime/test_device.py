@@ -14,6 +14,7 @@ import pytest
 from kdsl.errors import DeviceError
 from kdsl.lang.types import DTYPES, f32, f64, i32, u8
 from kdsl.runtime import cuda
+from kdsl.runtime import device as devices_of_process
 from kdsl.runtime.device import device, gpu_count
 from kdsl.testing import devices
 
@@ -27,10 +28,13 @@ def test_one_object_per_device() -> None:
 
 
 def test_the_environment_replaces_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices_of_process, "_devices", {"cpu": device("cpu")})  # nobody has asked for the default yet
     monkeypatch.setenv("KDSL_DEVICE", "cpu")
     assert device() is device("cpu")
     assert device("auto") is device("cpu")
     monkeypatch.setenv("KDSL_DEVICE", "tpu")
+    assert device() is device("cpu")  # it is decided once
+    monkeypatch.setattr(devices_of_process, "_devices", {"cpu": device("cpu")})
     with pytest.raises(DeviceError, match="there is no device 'tpu'; there is cpu"):
         device()
     assert device("cpu").name == "cpu"

@@ -220,7 +220,7 @@ def test_launch(gpu: CudaDevice, fake_driver: Any) -> None:
     stream = gpu.stream()
     function.launch(stream, 2**31 - 1, (16, 8, 2), 4096)
     assert seen == [(2**31 - 1, (16, 8, 2), 4096)]
-    assert fake_driver.called("cuLaunchKernel")[0][8] is stream.handle
+    assert int(fake_driver.called("cuLaunchKernel")[0][8]) == int(stream.handle)
     assert function.attribute("NUM_REGS") == 32
     fake_driver.fail["cuLaunchKernel"] = 1
     with pytest.raises(DeviceError, match=r"launch of entry on cuda:0 .*3 blocks of 1 x 1 x 1 threads\) failed: CUDA_ERROR_INVALID_VALUE"):

@@ -1,0 +1,75 @@
+"""Launches that have passed all checks and lie ready, packed, to be made again: what the short way through a launcher takes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kdsl.launch.packing import run_packer
+from kdsl.runtime.memory import uses
+from kdsl.runtime.stream import Stream
+from kdsl.runtime.tensor_map import DeviceTensorMap
+
+if TYPE_CHECKING:
+    from kdsl.ir.abi import Layout
+    from kdsl.launch.plan import Plan
+    from kdsl.runtime.array import Array
+
+MOST: Final = 256
+"""Launches of one kernel that lie ready at most; then all are forgotten."""
+
+
+class Ready:
+    """A launch with its packed arguments. It keeps no array, and is used by one thread at a time if something is packed anew."""
+
+    __slots__ = ("generation", "packs", "run")
+
+    def __init__(self, run: Callable[[], None], buffer: Any, layout: Layout, runs: Sequence[Sequence[str]], generation: object) -> None:
+        self.run = run
+        """Launches it."""
+        packers = [run_packer(layout, names) for names in runs]
+        self.packs = tuple(functools.partial(pack, buffer, offset) for pack, offset in packers)
+        """For each run of neighbouring parameters that may change, what packs their values."""
+        self.generation = generation
+        """That of `uses` when the arrays were last looked at."""
+
+    def renewed(self, stream: Stream | None, given: Sequence[Array | DeviceTensorMap]) -> bool:
+        """Look at the arrays again: whether their memory is still there; then the stream may use it."""
+        generation = uses.generation  # first: what changes from here on is noticed the next time
+        for one in given:
+            memory = (one.array if isinstance(one, DeviceTensorMap) else one).memory
+            if memory.stream is None:
+                return False
+            if stream is not None:
+                memory.join(stream)
+        self.generation = generation
+        return True
+
+
+class ReadyLaunches(dict[tuple[Any, ...], Ready]):
+    """The launches of a kernel that lie ready. One is made when the same is launched for the second time: most arguments are used only once, or many times."""
+
+    def __init__(self, runs: Sequence[Sequence[str]]) -> None:
+        super().__init__()
+        self._runs = runs
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def launch(
+        self, plan: Plan, key: tuple[Any, ...] | None, generation: object, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]
+    ) -> None:
+        """A launch that has passed all checks, and whose arrays were looked at in that generation of `uses`."""
+        if key is None or not plan.can_lie_ready:
+            plan.launch(stream, grid, values)
+        elif key not in self._seen:
+            if len(self._seen) >= MOST:
+                self._seen.clear()
+            self._seen.add(key)
+            plan.launch(stream, grid, values)
+        else:
+            run, buffer = plan.ready(stream, grid, values)
+            made = Ready(run, buffer, plan.layout, self._runs, generation)
+            made.run()
+            if len(self) >= MOST:
+                self.clear()
+            self[key] = made

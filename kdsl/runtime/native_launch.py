@@ -1,0 +1,149 @@
+"""Launching through a few native instructions: Python hands over one pointer, to a block that says everything.
+
+A call of the driver through its bindings converts a dozen arguments, and one more asks for the thread's context; that takes longer than the driver itself.
+Here one function of machine code, compiled once per process, asks for the context, compares, and launches. It gives the driver's status, or `ATTACH` if the
+device's context is not current in this thread (then nothing has been launched). The interpreter's lock is free meanwhile, since the driver waits
+where too many launches are under way. Leaves out what the arguments are (`kdsl.launch.plan`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kdsl.runtime import cuda
+
+if TYPE_CHECKING:
+    from kdsl.runtime.gpu_code import CudaFunction
+
+ATTACH: Final = -1
+"""What is returned where another context is current."""
+
+_BLOCK: Final = struct.Struct("=QQQQQQQQIIIIII")
+"""The block: addresses of cuCtxGetCurrent, of cuLaunchKernel or cuLaunchKernelEx, and of the word that holds the device's context; the function, the
+stream, the address of the array of parameters, the address of a CUlaunchConfig or 0, 8 bytes for the current context; blocks, threads along x, y and z,
+bytes of dynamic shared memory, 4 bytes of padding."""
+
+_SOURCE: Final = """
+define i32 @kdsl_launch(ptr %block) {
+  %get = load ptr, ptr %block
+  %current.at = alloca ptr
+  %status = call i32 %get(ptr %current.at)
+  %current = load ptr, ptr %current.at
+  %cell.at = getelementptr i64, ptr %block, i64 2
+  %cell = load ptr, ptr %cell.at
+  %wanted = load ptr, ptr %cell
+  %asked = icmp eq i32 %status, 0
+  %same = icmp eq ptr %current, %wanted
+  %ready = and i1 %asked, %same
+  br i1 %ready, label %launch, label %attach
+launch:
+  %entry.at = getelementptr i64, ptr %block, i64 1
+  %entry = load ptr, ptr %entry.at
+  %function.at = getelementptr i64, ptr %block, i64 3
+  %function = load ptr, ptr %function.at
+  %parameters.at = getelementptr i64, ptr %block, i64 5
+  %parameters = load ptr, ptr %parameters.at
+  %config.at = getelementptr i64, ptr %block, i64 6
+  %config = load ptr, ptr %config.at
+  %extended = icmp ne ptr %config, null
+  br i1 %extended, label %with, label %plain
+with:
+  %first = call i32 %entry(ptr %config, ptr %function, ptr %parameters, ptr null)
+  ret i32 %first
+plain:
+  %stream.at = getelementptr i64, ptr %block, i64 4
+  %stream = load ptr, ptr %stream.at
+  %blocks.at = getelementptr i32, ptr %block, i64 16
+  %blocks = load i32, ptr %blocks.at
+  %x.at = getelementptr i32, ptr %block, i64 17
+  %x = load i32, ptr %x.at
+  %y.at = getelementptr i32, ptr %block, i64 18
+  %y = load i32, ptr %y.at
+  %z.at = getelementptr i32, ptr %block, i64 19
+  %z = load i32, ptr %z.at
+  %shared.at = getelementptr i32, ptr %block, i64 20
+  %shared = load i32, ptr %shared.at
+  %second = call i32 %entry(ptr %function, i32 %blocks, i32 1, i32 1, i32 %x, i32 %y, i32 %z, i32 %shared, ptr %stream, ptr %parameters, ptr null)
+  ret i32 %second
+attach:
+  ret i32 -1
+}
+"""
+
+_lock: Final = threading.Lock()
+_launch: Callable[[int], int] | None = None
+_code: Any = None
+
+
+def native_launch() -> Callable[[int], int]:
+    """The function that takes the address of a block. It is compiled when it is first asked for, in some milliseconds."""
+    global _launch, _code
+    with _lock:
+        if _launch is None:
+            _code = _compiled()
+            _launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code.address)
+        return _launch
+
+
+def _compiled() -> Any:
+    import llvmlite.binding as llvm  # only where there is a GPU
+
+    from kdsl.backend.cpu.compile import CpuObject
+    from kdsl.backend.cpu.jit import load
+    from kdsl.backend.llvm.module import initialise
+
+    initialise()
+    module = llvm.parse_assembly(_SOURCE)
+    module.verify()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="small")
+    return load(CpuObject(machine.emit_object(module), "kdsl_launch", 0))
+
+
+class NativeLaunch:
+    """One launch of a function of a GPU, to be made any number of times. Not to be changed by one thread while another launches it."""
+
+    __slots__ = ("_address", "_block", "_blocks", "_call", "_config", "_function", "_owner", "_threads")
+
+    def __init__(
+        self, function: CudaFunction, stream: int, blocks: int, threads: tuple[int, int, int], parameters: int, shared: int, owner: object
+    ) -> None:
+        """`stream` is the driver's handle, `parameters` the address of an array with the address of each parameter, which `owner` keeps."""
+        self._function, self._threads, self._owner = function, threads, owner
+        self._call = native_launch()
+        self._block = (ctypes.c_char * _BLOCK.size)()
+        self._address = ctypes.addressof(self._block)
+        self._config = function.configuration(threads)
+        self.set(stream, blocks, parameters, shared)
+
+    def set(self, stream: int, blocks: int, parameters: int, shared: int) -> None:
+        """Let it launch something else of the same function with blocks of the same shape."""
+        function, config = self._function, self._config
+        if config is not None:
+            config.gridDimX, config.sharedMemBytes, config.hStream = blocks, shared, stream
+        self._blocks = blocks
+        entry, cell = function.entry_address, ctypes.addressof(function.device.context_cell)
+        _BLOCK.pack_into(
+            self._block, 0, function.current_address, entry, cell, function.number, stream, parameters, 0 if config is None else config.getPtr(), 0,
+            blocks, *self._threads, shared, 0,
+        )  # fmt: skip
+
+    def run(self) -> None:
+        """Launch. Raises DeviceError."""
+        status = self._call(self._address)
+        if status:
+            if status == ATTACH:
+                self._function.device.attach()  # raises in a forked process
+                status = self._call(self._address)
+            if status:
+                self._function.failed(_status(status), self._blocks, self._threads)
+
+
+def _status(number: int) -> Any:
+    try:
+        return cuda.driver().CUresult(number)
+    except ValueError:  # of a driver that is newer than the bindings
+        return number
