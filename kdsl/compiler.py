@@ -38,6 +38,7 @@ from kdsl.lang.views import ConstAnnotation
 from kdsl.launch.arguments import constant
 from kdsl.launch.bind import Launcher
 from kdsl.launch.launchable import Specialisation
+from kdsl.launch.prepared import PreparedLaunch
 from kdsl.runtime.cache import content_key, default_cache
 from kdsl.runtime.capture import Node
 from kdsl.runtime.cpu import CpuCode
@@ -111,6 +112,8 @@ class Kernel:
         self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
         functools.update_wrapper(self, function)
         self.__doc__ = self._launch.__doc__
+        # A class of its own, whose call is the launcher: passing its arguments on would take longer than its checks
+        self.__class__ = type("Kernel", (type(self),), {"__call__": staticmethod(self._launch), "__slots__": ()})
 
     @property
     def name(self) -> str:
@@ -158,6 +161,16 @@ class Kernel:
         found = [(look_up, key, look_up(key)) for look_up, key in captures.places()]
         self._refuse_changed()
         self._launcher.plans.captured[:] = found
+
+    def prepare(self, *arguments: Any, **keywords: Any) -> PreparedLaunch:
+        """A launch with these arguments that is checked now, to be made any number of times: `prepared()`, `prepared(x=other)`; see `PreparedLaunch`.
+
+        Raises what the launch itself would raise.
+        """
+        try:
+            return self._launcher.prepare(arguments, keywords, None)
+        except KernelError as error:
+            raise error.with_traceback(None) from None
 
     # ------------------------------------------------------------------------------------------------------------------------ compiling
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import linecache
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kdsl.errors import LaunchError
@@ -14,6 +14,7 @@ from kdsl.lang.declaration import Declaration
 from kdsl.launch.generate import launcher_source_and_classes
 from kdsl.launch.launchable import Specialise
 from kdsl.launch.plan import Plans
+from kdsl.launch.prepared import PreparedLaunch, checked
 from kdsl.runtime.capture import Node
 from kdsl.runtime.stream import Stream
 
@@ -34,13 +35,20 @@ class Launcher:
         """The launcher. It returns a node if this thread captures a graph, else None."""
         self.plans.entry = self.function
         self._kernel = declaration.name
-        self._stream_keyword: str = binding["stream"]
+        self.stream_keyword: str = binding["stream"]
+        """The parameter of the launcher that takes a stream."""
+        self.deciding: frozenset[str] = binding["deciding"]
+        """The number and struct parameters of which the contract or the grid speaks."""
+
+    def prepare(self, arguments: Sequence[Any], keywords: Mapping[str, Any], stream: Stream | None) -> PreparedLaunch:
+        """A launch that is checked now and made later, any number of times. Raises what the launch would raise."""
+        return PreparedLaunch(self, checked(self.plans.entry, arguments, {**keywords, self.stream_keyword: stream}))
 
     def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The launcher for another stream. Raises LaunchError if `stream` is none."""
         if not isinstance(stream, Stream):
             raise LaunchError(f"{self._kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
-        return functools.partial(self.function, **{self._stream_keyword: stream})
+        return functools.partial(self.function, **{self.stream_keyword: stream})
 
 
 def _run(declaration: Declaration, source: str, bound: dict[str, Any]) -> Callable[..., Node | None]:

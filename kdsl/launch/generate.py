@@ -18,8 +18,7 @@ from kdsl.launch.contract import Relation, quoted
 from kdsl.launch.description import IMPORTS, ORIGINAL, Description, annotation_of, describe, grid_of, relations_of
 from kdsl.launch.docstring import LINE_LENGTH, default_text, docstring, escaped
 from kdsl.launch.refuse import BLOCKS_LIMIT
-from kdsl.launch.short import changing, short_way
-
+from kdsl.launch.short import changing, deciding, short_way
 
 MOST_PAIRS: Final = 6
 """Of more pairs of arrays than this, those that overlap are looked for by their order in memory."""
@@ -37,6 +36,7 @@ def launcher_source_and_classes(declaration: Declaration) -> tuple[str, dict[str
         "plans": description.names["plans"],
         "stream": description.names["stream"],
         "changing": changing(description),
+        "deciding": frozenset(deciding(description, relations_of(description), grid_of(description))),
         "classes": {**description.classes, **description.elements},
     }
 

@@ -46,7 +46,9 @@ def _refuse(kernel: str, parameter: str, of: StructType, value: Any) -> None:
 def _packer(of: StructType) -> Callable[[Any], bytes]:
     written, end = "=", 0
     for member in of.members:
-        written += "x" * (member.offset - end) + (f"{member.type.itemsize}s" if isinstance(member.type, ArrayType) else LETTERS[member.type.name])
+        written += "x" * (member.offset - end) + (
+            f"{member.type.itemsize}s" if isinstance(member.type, ArrayType) else LETTERS[member.type.name]
+        )
         end = member.offset + member.type.itemsize
     pack = struct.Struct(written + "x" * (of.size - end)).pack
     if len(of.members) > 1 and not any(isinstance(member.type, ArrayType) or member.type is BF16 for member in of.members):

@@ -6,10 +6,11 @@ Leaves out the checks of single arguments and the contract, which the generated 
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from kdsl.ir.abi import HIDDEN, Layout, encoded, further, map_slots, view_slots
 from kdsl.ir.nodes import TensorMap
@@ -34,6 +35,17 @@ from kdsl.runtime.memory import ALIGNMENT
 from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
+
+
+class Runner(Protocol):
+    """A launch to be made any number of times."""
+
+    @property
+    def fire(self) -> Callable[[], int | None]:
+        """Launches; gives a status, 0 or None if all is well."""
+
+    def recover(self, status: int) -> None:
+        """After another status: launch after all, or raise DeviceError."""
 
 
 class Plan:
@@ -97,7 +109,7 @@ class Plan:
             raise
         return self._later(x * y * z, buffer, shared), barriers
 
-    def ready(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
+    def ready(self, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]) -> tuple[Runner, Any]:
         """The launch of `launch` to be made again and again, and the buffer of its packed arguments."""
         x, y, z = grid
         more, shared = self._more(values, stream, x * y * z)
@@ -105,7 +117,7 @@ class Plan:
         self._pack(buffer.bytes, 0, *values, *self._hidden, *grid, *more)
         return self.runner(self._later(x * y * z, buffer, shared), stream), buffer.bytes
 
-    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Runner:
         """What makes a launch in a stream, again and again."""
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
@@ -170,6 +182,19 @@ class Plan:
             refuse.overlap(self._kernel, a, a_array, b, b_array, why)
         refuse.overlap(self._kernel, b, b_array, a, a_array, why)
 
+    @functools.cached_property
+    def rivals(self) -> dict[str, list[str]]:
+        """For each array parameter, the others whose memory it may not share: one of both is written, and the other one touched."""
+        touched = {name: view for name, view in self._views.items() if view.written or view.read}
+        found: dict[str, list[str]] = {name: [] for name in self._views}
+        for name, view in touched.items():
+            found[name] += [other for other, its in touched.items() if other != name and (view.written or its.written)]
+        return found
+
+    def alignment_of(self, name: str) -> int:
+        """Bytes of which the address of an array argument is a multiple."""
+        return self._views[name].alignment
+
     def check_overlaps(self, arrays: dict[str, Array]) -> None:
         """`check_overlap` of all pairs whose memory overlaps, found by their order in memory."""
         by_start = sorted(arrays.items(), key=_start)
@@ -211,8 +236,8 @@ class CpuPlan(Plan):
     def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
         self._function.run(buffer.address, blocks, shared)
 
-    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
-        return launch.run if isinstance(launch, CpuLaunch) else super().runner(launch, stream)
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Runner:
+        return launch if isinstance(launch, CpuLaunch) else super().runner(launch, stream)
 
     def _later(self, blocks: int, buffer: Buffer, shared: int) -> CpuLaunch:
         return CpuLaunch(self._function, blocks, buffer.address, buffer, shared)
@@ -238,10 +263,10 @@ class CudaPlan(Plan):
         assert isinstance(stream, CudaStream)
         self._function.launch(stream, blocks, self._block, buffer.pointers_address, shared)
 
-    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Callable[[], None]:
+    def runner(self, launch: CpuLaunch | CudaLaunch, stream: Stream) -> Runner:
         assert isinstance(launch, CudaLaunch)
         assert isinstance(stream, CudaStream)
-        return launch.on(stream).run if launch.blocks else _nothing
+        return launch.on(stream) if launch.blocks else _Nothing()
 
     def _later(self, blocks: int, buffer: Buffer, shared: int) -> CudaLaunch:
         return CudaLaunch(self._function, blocks, self._block, buffer.pointers_address, buffer, shared)
@@ -267,8 +292,18 @@ def _start(named: tuple[str, Array]) -> int:
     return named[1].start
 
 
-def _nothing() -> None:
+class _Nothing:
     """A launch without blocks."""
+
+    def fire(self) -> None:
+        """Do nothing."""
+
+    def recover(self, status: int) -> None:
+        """Never called."""
+
+
+def _nothing() -> None:
+    """Nobody has set it."""
 
 
 def _elements(array: Array) -> tuple[Any, ...]:
@@ -322,7 +357,7 @@ class Plans(dict[tuple[Any, ...], Plan]):
         given = (value.array if isinstance(value, DeviceTensorMap) else value for value in arguments.values())
         arrays = tuple(value for value in given if isinstance(value, Array))
         prepared, further = plan.prepare(grid, values)
-        return Launch(self._declaration.name, prepared, stream.device, stream, arguments, (*arrays, *further), self.entry)
+        return Launch(self._declaration.name, prepared, stream.device, stream, arguments, (*arrays, *further), plan, self.entry)
 
     def __missing__(self, key: tuple[Any, ...]) -> Plan:
         with compiling:

@@ -13,7 +13,7 @@ from kdsl.runtime.tensor_map import DeviceTensorMap
 
 if TYPE_CHECKING:
     from kdsl.ir.abi import Layout
-    from kdsl.launch.plan import Plan
+    from kdsl.launch.plan import Plan, Runner
     from kdsl.runtime.array import Array
 
 MOST: Final = 256
@@ -23,11 +23,13 @@ MOST: Final = 256
 class Ready:
     """A launch with its packed arguments. It keeps no array, and is used by one thread at a time if something is packed anew."""
 
-    __slots__ = ("generation", "packs", "run")
+    __slots__ = ("fire", "generation", "packs", "recover")
 
-    def __init__(self, run: Callable[[], None], buffer: Any, layout: Layout, runs: Sequence[Sequence[str]], generation: object) -> None:
-        self.run = run
-        """Launches it."""
+    def __init__(self, runner: Runner, buffer: Any, layout: Layout, runs: Sequence[Sequence[str]], generation: object) -> None:
+        self.fire: Callable[[], int | None] = runner.fire
+        """Launches it; gives a status, 0 or None if all is well."""
+        self.recover: Callable[[int], None] = runner.recover
+        """What to do after another status: it launches after all, or raises."""
         packers = [run_packer(layout, names) for names in runs]
         self.packs = tuple(functools.partial(pack, buffer, offset) for pack, offset in packers)
         """For each run of neighbouring parameters that may change, what packs their values."""
@@ -56,7 +58,13 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         self._seen: set[tuple[Any, ...]] = set()
 
     def launch(
-        self, plan: Plan, key: tuple[Any, ...] | None, generation: object, stream: Stream, grid: tuple[int, int, int], values: tuple[Any, ...]
+        self,
+        plan: Plan,
+        key: tuple[Any, ...] | None,
+        generation: object,
+        stream: Stream,
+        grid: tuple[int, int, int],
+        values: tuple[Any, ...],
     ) -> None:
         """A launch that has passed all checks, and whose arrays were looked at in that generation of `uses`."""
         if key is None or not plan.can_lie_ready:
@@ -67,9 +75,11 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
             self._seen.add(key)
             plan.launch(stream, grid, values)
         else:
-            run, buffer = plan.ready(stream, grid, values)
-            made = Ready(run, buffer, plan.layout, self._runs, generation)
-            made.run()
+            runner, buffer = plan.ready(stream, grid, values)
+            made = Ready(runner, buffer, plan.layout, self._runs, generation)
+            status = made.fire()
+            if status:
+                made.recover(status)
             if len(self) >= MOST:
                 self.clear()
             self[key] = made

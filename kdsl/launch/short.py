@@ -84,7 +84,8 @@ def short_way(description: Description, found: Sequence[Relation], grid: GridPla
 def _value(description: Description, parameter: Parameter) -> str:
     """What is packed of a parameter: a number, or the bytes of a struct."""
     if isinstance(parameter.type, StructType):
-        return f"{parameter.name}.__kdsl_bytes__ or {description.names['struct_bytes']}({description.names['KERNEL']}, {quoted(parameter.name)}, {parameter.name})"
+        names, name = description.names, parameter.name
+        return f"{name}.__kdsl_bytes__ or {names['struct_bytes']}({names['KERNEL']}, {quoted(name)}, {name})"
     assert isinstance(parameter.type, DType)
     return parameter.name
 

@@ -40,6 +40,8 @@ class Launch:
     """Its arguments by parameter, as the launcher understood them."""
     arrays: tuple[Array, ...]
     """Those that are arrays."""
+    plan: Any
+    """The version of the kernel that it launches (`kdsl.launch.plan.Plan`)."""
     entry: Callable[..., Any]
     """What makes the launch, checks included, when it is called with the arguments by name."""
 

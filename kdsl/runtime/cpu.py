@@ -83,6 +83,11 @@ class CpuLaunch:
         if self.blocks:
             self.function.run(self.arguments, self.blocks, self.scratch)
 
+    fire = run
+
+    def recover(self, status: int) -> None:
+        """Never called: there is no status."""
+
 
 class CpuFunction:
     """A compiled kernel with what its blocks have cost so far."""
@@ -97,25 +102,28 @@ class CpuFunction:
     def run(self, arguments: int, blocks: int, scratch: int = 0) -> None:
         """Run the blocks 0 to `blocks` - 1 with the packed arguments at that address, and at least `scratch` bytes of scratch memory for each running thread;
         they have run when it returns."""
-        scratch = max(scratch, self._scratch_bytes)
+        if scratch < self._scratch_bytes:
+            scratch = self._scratch_bytes
         workers = threads()
         if shuffle_seed() is not None:
             self._run_shuffled(arguments, blocks, workers, scratch)
             return
+        block_ns = self._block_ns
+        if workers == 1 or blocks == 1:  # nobody has to know how long it takes
+            self._call(arguments, 0, blocks, scratch)
+            return
         first = 0
-        if workers > 1 and blocks > 1:
-            block_ns = self._block_ns
-            if block_ns is None:
-                first = 1
-            elif blocks * block_ns < ALONE_NS / PROBE:  # even if the estimate is far too low, little is lost
-                pass
-            elif blocks * block_ns < ALONE_NS:
-                first = -(-blocks // PROBE)
-            if first:
-                block_ns = self._timed(arguments, 0, first, scratch)
-            if block_ns is not None and (blocks - first) * block_ns >= ALONE_NS:
-                self._share(arguments, first, blocks, workers, block_ns, scratch)
-                return
+        if block_ns is None:
+            first = 1
+        elif blocks * block_ns < ALONE_NS / PROBE:  # even if the estimate is far too low, little is lost
+            pass
+        elif blocks * block_ns < ALONE_NS:
+            first = -(-blocks // PROBE)
+        if first:
+            block_ns = self._timed(arguments, 0, first, scratch)
+        if block_ns is not None and (blocks - first) * block_ns >= ALONE_NS:
+            self._share(arguments, first, blocks, workers, block_ns, scratch)
+            return
         self._timed(arguments, first, blocks, scratch)
 
     def _call(self, arguments: int, first: int, end: int, scratch: int) -> None:

@@ -155,7 +155,8 @@ _lock: Final = threading.RLock()
 def device(name: str | None = None) -> Device:
     """The device called `name`: `cpu`, `cuda` (the first GPU), `cuda:1`; `auto` or None is the first GPU if one works, else the CPU.
 
-    The environment variable KDSL_DEVICE replaces the default, which is decided when it is first asked for. Raises DeviceError for one that is unknown or absent.
+    The environment variable KDSL_DEVICE replaces the default, which is decided when it is first asked for. Raises DeviceError for one that is unknown or
+    absent.
     """
     wanted = "auto" if name is None else name
     if not isinstance(wanted, str):

@@ -87,7 +87,9 @@ class CudaFunction:
             launch = NativeLaunch(self, stream.number, blocks, block, parameters, shared, None)
         else:
             launch.set(stream.number, blocks, parameters, shared)
-        launch.run()
+        status = launch.fire()
+        if status:
+            launch.recover(status)
         free.append(launch)
 
     def failed(self, status: Any, blocks: int, block: tuple[int, int, int]) -> Never:

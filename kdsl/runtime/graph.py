@@ -17,7 +17,7 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Capture, Launch, Node, Step
 from kdsl.runtime.device import Device
 from kdsl.runtime.device import device as default_device
-from kdsl.runtime.memory import Memory
+from kdsl.runtime.memory import Memory, uses
 from kdsl.runtime.stream import Stream
 
 
@@ -58,6 +58,8 @@ class Graph:
         self._executable: Executable | None = None
         self._steps: list[Step] = []
         self._memories: tuple[Memory, ...] = ()
+        self._looked_at: object = None
+        self._looked_for: Stream | None = None
         self._state = "has not been captured yet; do so in a `with graph:` block"
 
     def __enter__(self) -> Graph:
@@ -101,9 +103,8 @@ class Graph:
         if capturing.captures:
             capturing.forbid(device, "launching a graph")
         with self._lock:
-            for memory in self._memories:
-                if memory.stream is not stream and (memory.stream is None or stream not in memory.others):
-                    self._join(memory, stream)
+            if self._looked_at is not uses.generation or self._looked_for is not stream:
+                self._look(stream)
             executable.launch(stream)
 
     def update(self, node: Node | None, /, **arguments: Any) -> None:
@@ -170,11 +171,17 @@ class Graph:
     def _use(self, steps: list[Step]) -> None:
         self._steps = steps
         self._memories = tuple(dict.fromkeys(array.memory for step in steps for array in step.arrays))
+        self._looked_at = None
 
-    def _join(self, memory: Memory, stream: Stream) -> None:
-        if memory.stream is None:
-            raise LaunchError(f"{self._owner(memory)} of the graph has been freed")
-        memory.join(stream)
+    def _look(self, stream: Stream) -> None:
+        """See that all memory is there, and let the stream use it. This holds for later launches, too, until some memory is freed or waits for its streams."""
+        generation = uses.generation  # first: what changes from here on is noticed the next time
+        for memory in self._memories:
+            if memory.stream is not stream:
+                if memory.stream is None:
+                    raise LaunchError(f"{self._owner(memory)} of the graph has been freed")
+                memory.join(stream)
+        self._looked_at, self._looked_for = generation, stream
 
     def _owner(self, memory: Memory) -> str:
         """What uses the memory first, in words."""

@@ -9,12 +9,13 @@ where too many launches are under way. Leaves out what the arguments are (`kdsl.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.runtime import cuda
+from kdsl.runtime.lock import compiling
 
 if TYPE_CHECKING:
     from kdsl.runtime.gpu_code import CudaFunction
@@ -74,7 +75,6 @@ attach:
 }
 """
 
-_lock: Final = threading.Lock()
 _launch: Callable[[int], int] | None = None
 _code: Any = None
 
@@ -82,7 +82,7 @@ _code: Any = None
 def native_launch() -> Callable[[int], int]:
     """The function that takes the address of a block. It is compiled when it is first asked for, in some milliseconds."""
     global _launch, _code
-    with _lock:
+    with compiling:
         if _launch is None:
             _code = _compiled()
             _launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code.address)
@@ -106,16 +106,16 @@ def _compiled() -> Any:
 class NativeLaunch:
     """One launch of a function of a GPU, to be made any number of times. Not to be changed by one thread while another launches it."""
 
-    __slots__ = ("_address", "_block", "_blocks", "_call", "_config", "_function", "_owner", "_threads")
+    __slots__ = ("_block", "_blocks", "_config", "_function", "_owner", "_threads", "fire")
 
     def __init__(
         self, function: CudaFunction, stream: int, blocks: int, threads: tuple[int, int, int], parameters: int, shared: int, owner: object
     ) -> None:
         """`stream` is the driver's handle, `parameters` the address of an array with the address of each parameter, which `owner` keeps."""
         self._function, self._threads, self._owner = function, threads, owner
-        self._call = native_launch()
         self._block = (ctypes.c_char * _BLOCK.size)()
-        self._address = ctypes.addressof(self._block)
+        self.fire = functools.partial(native_launch(), ctypes.addressof(self._block))
+        """Launches; gives a status, 0 if all is well, for `recover` otherwise."""
         self._config = function.configuration(threads)
         self.set(stream, blocks, parameters, shared)
 
@@ -131,15 +131,13 @@ class NativeLaunch:
             blocks, *self._threads, shared, 0,
         )  # fmt: skip
 
-    def run(self) -> None:
-        """Launch. Raises DeviceError."""
-        status = self._call(self._address)
+    def recover(self, status: int) -> None:
+        """After another status than 0: launch in the right context, or raise DeviceError."""
+        if status == ATTACH:
+            self._function.device.attach()  # raises in a forked process
+            status = self.fire()
         if status:
-            if status == ATTACH:
-                self._function.device.attach()  # raises in a forked process
-                status = self._call(self._address)
-            if status:
-                self._function.failed(_status(status), self._blocks, self._threads)
+            self._function.failed(_status(status), self._blocks, self._threads)
 
 
 def _status(number: int) -> Any:

@@ -11,8 +11,8 @@ from kdsl import Array, Kernel, bf16, f16, f32
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
-from staleynet.ops.matmul_operands import Matrix, partial_products, parts_along_k
-from staleynet.ops.matmul_paths import Epilogue, finish, on_hopper, tensor_product, wide_product
+from staleynet.ops.matmul_operands import Matrix, on_hopper, partial_products, parts_along_k
+from staleynet.ops.matmul_paths import Epilogue, finish, tensor_product, wide_product
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 """The names of the kernels, from the simplest to the fastest."""

@@ -69,21 +69,39 @@ class Matrix:
         return Matrix(self.base, (parts, 1, rows, each), (each * column, each * column, row, column))
 
 
+def on_hopper(x: Array) -> bool:
+    """Whether the array is on a GPU that has `wgmma`."""
+    return x.device.target == "sm_90"
+
+
 def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False, pad: bool = False) -> Matrix:
     """A copy whose rows the copy engine reads, converted to `element`; `pad` fills rows with zeros up to a multiple of 16 bytes."""
+    made = _room(x, element, pad)
+    nothing = Matrix(x.base.device.empty(0, f32), (1, 1, 1, 0), (0, 0, 0, 1))
+    # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
+    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, False, on_hopper(x.base))(made.array, nothing.array, x.array)
+    return made
+
+
+def packed_with_low_parts(x: Matrix) -> tuple[Matrix, Matrix]:
+    """A copy of numbers of f32 whose rows the copy engine reads, filled with zeros up to a multiple of 16 bytes, and their low parts for 3xtf32."""
+    made, low = _room(x, f32, True), _room(x, f32, True)
+    # Valid: as above.
+    _pack(x.base.dtype, f32, x.strides[2] < x.strides[3], False, True, on_hopper(x.base))(made.array, low.array, x.array)
+    return made, low
+
+
+def _room(x: Matrix, element: Any, pad: bool) -> Matrix:
     each = ALIGNMENT // element.itemsize
     p, q, rows, columns = x.shape
     wide = -(-columns // each) * each
     flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
-    made = Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
-    # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
-    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32)(made.array, x.array)
-    return made
+    return Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
 
 
 @functools.cache
-def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool) -> Kernel:
-    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32)
+def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool, low: bool, early: bool) -> Kernel:
+    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32, low=low, early=early)
 
 
 def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns: int) -> tuple[Matrix, Matrix]:

@@ -12,7 +12,7 @@ from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
 from staleynet.kernels.convert import Ending, combine, low_parts
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.ops.matmul_operands import Matrix, packed, partial_products
+from staleynet.ops.matmul_operands import Matrix, on_hopper, packed, packed_with_low_parts, partial_products
 from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
 
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
@@ -36,11 +36,6 @@ class Epilogue:
     def plain(self) -> bool:
         """Neither bias nor GELU."""
         return self.bias is None and not self.gelu
-
-
-def on_hopper(x: Array) -> bool:
-    """Whether the array is on a GPU that has `wgmma`."""
-    return x.device.target == "sm_90"
 
 
 def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
@@ -124,11 +119,11 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    if a.shape[3] % 4:
-        left, right = packed(a, f32, pad=True), packed(b, f32, pad=True)
-    else:
-        left, right = _along(a, f32), _along(b, f32)
-    lows = [_low(left), _low(right)]
+    ready = a.shape[3] % 4 == 0  # else both are filled up with zeros, so that their extents agree
+    (left, left_low), (right, right_low) = (
+        (x, _low(x)) if ready and x.base.dtype == f32 and x.in_rows else packed_with_low_parts(x) for x in (a, b)
+    )
+    lows = [left_low, right_low]
     direct = parts == 1 and c.in_rows and epilogue.plain and c.base.dtype == f32
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:

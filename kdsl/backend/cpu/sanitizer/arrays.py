@@ -10,8 +10,9 @@ from llvmlite import ir
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.sanitizer import layout
-from kdsl.backend.cpu.sanitizer.accesses import Form, Space, Touch, access_function
+from kdsl.backend.cpu.sanitizer.accesses import access_function
 from kdsl.backend.cpu.sanitizer.code import BIT, POINTER, WORD, word
+from kdsl.backend.cpu.sanitizer.granules import Form, Space, Touch
 from kdsl.backend.cpu.sanitizer.sites import granule, is_global
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes

@@ -20,9 +20,9 @@ from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.regions import Regions
 from kdsl.backend.cpu.sanitizer import copies, layout, values
-from kdsl.backend.cpu.sanitizer.accesses import Touch
 from kdsl.backend.cpu.sanitizer.arrays import Arrays
 from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
+from kdsl.backend.cpu.sanitizer.granules import Touch
 from kdsl.backend.cpu.sanitizer.sites import FOUND_ONLY, Sites
 from kdsl.ir import nodes
 from kdsl.ir.abi import PRINT_BYTES, PRINT_DATA

@@ -1,0 +1,280 @@
+"""Launches that are checked once and made many times: `kernel.prepare(…)`.
+
+An argument that is exchanged is checked for what can go wrong with it alone, and for overlap; where more depends on it (the shape of an array, a number of
+which the contract or the grid speaks, a compile-time constant) all checks of the launch are made again. Leaves out those checks (the generated launcher).
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Never
+
+from kdsl.errors import LaunchError
+from kdsl.ir.abi import Argument, encoded
+from kdsl.lang.types import BF16, DType
+from kdsl.launch import refuse
+from kdsl.launch.arguments import scalar
+from kdsl.launch.packing import arguments_by_name, struct_bytes
+from kdsl.runtime.array import Array
+from kdsl.runtime.capture import Launch, Node, captures, checking, launch_recorder
+from kdsl.runtime.memory import uses
+from kdsl.runtime.stream import Stream
+from kdsl.runtime.tensor_map import DeviceTensorMap
+
+if TYPE_CHECKING:
+    from kdsl.launch.bind import Launcher
+    from kdsl.launch.plan import Runner
+
+_WORD: Final = struct.Struct("=Q")
+
+
+def checked(entry: Callable[..., Any] | None, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Launch:
+    """The launch that `entry` would make with these arguments, checked and not made. Raises what the launch would raise."""
+    assert entry is not None, "the launcher's owner sets it"
+    with checking() as check:
+        entry(*arguments, **keywords)
+    assert check.found is not None, "a launcher hands its launch to the recorder or raises"
+    return check.found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a parameter is packed, and what may be packed there without further checks."""
+
+    accept: Callable[[Any], Any]
+    """From a new argument to what is packed, None if all checks have to be made again."""
+    pack: Callable[..., None]
+    """`pack(buffer, offset, value)`."""
+    offset: int
+    """Bytes from the start of the buffer."""
+
+
+class _State:
+    """What a prepared launch is at a time; another object once all checks have been made again."""
+
+    __slots__ = ("arrays", "buffer", "generation", "launch", "places", "runner")
+
+    def __init__(self, launch: Launch) -> None:
+        prepared: Any = launch.prepared
+        given = {name: value.array if isinstance(value, DeviceTensorMap) else value for name, value in launch.arguments.items()}
+        self.launch = launch
+        """The launch as it was checked."""
+        self.buffer = prepared.owner.bytes
+        """Its packed arguments."""
+        self.arrays = {name: value for name, value in given.items() if isinstance(value, Array)}
+        """The arrays among its arguments, and those that the launch itself needs."""
+        self.arrays |= {f"[{number}]": array for number, array in enumerate(launch.arrays[len(self.arrays) :])}
+        self.generation: object = None
+        """That of `uses` when the arrays were last looked at."""
+        self.places: dict[str, _Place] | None = None
+        """What can be exchanged; found out when something is."""
+        self.runner: Runner | None = launch.plan.runner(prepared, launch.stream)
+        """What makes it; None while arguments are written."""
+
+    def look(self) -> None:
+        """See that the memory of all arrays is there, and let the stream use it."""
+        generation, stream = uses.generation, self.launch.stream  # first: what changes from here on is noticed the next time
+        for name, array in self.arrays.items():
+            if array.memory.stream is None:
+                refuse.freed(self.launch.kernel, name)
+            array.memory.join(stream)
+        self.generation = generation
+
+    def check_overlap(self, arrays: Mapping[str, Array]) -> None:
+        """Raise LaunchError if arrays that take the place of others may not share memory with the rest."""
+        plan = self.launch.plan
+        for name, array in arrays.items():
+            for rival in plan.rivals[name]:
+                other = arrays[rival] if rival in arrays else self.arrays[rival]
+                if array.start < other.end and other.start < array.end:
+                    plan.check_overlap(name, array, rival, other)
+
+    def write(self, written: Sequence[tuple[_Place, Any]], under_way: Sequence[None]) -> bool:
+        """Pack other arguments; False, and nothing is packed, if a launch of another thread may be reading them."""
+        runner, self.runner = self.runner, None  # first: a launch that finds it is counted already
+        try:
+            if under_way:
+                return False
+            for place, value in written:
+                place.pack(self.buffer, place.offset, value)
+            return True
+        finally:
+            self.runner = runner
+
+
+class PreparedLaunch:
+    """A launch of a kernel that has passed all checks, to be made any number of times. `kernel.prepare(…)` makes it.
+
+        step = saxpy.prepare(y, x, 2.0)
+        step()                        # launches
+        step(a=3.0)                   # launches with another argument, which it keeps
+        step.update(x=other)          # exchanges an argument, without a launch
+        step.on(stream)()             # the same on another stream
+
+    It keeps its arrays alive, and holds for the numbers that the kernel had captured. Several threads may use one: each launch has all arguments of one
+    update. While the thread captures a graph on the device, launches are recorded.
+    """
+
+    __slots__ = ("_arguments", "_launcher", "_lock", "_state", "_under_way", "stream")
+
+    def __init__(self, launcher: Launcher, launch: Launch) -> None:
+        """A checked launch of a launcher."""
+        self._launcher = launcher
+        self._lock = threading.RLock()
+        self._under_way: list[None] = []
+        self._state = _State(launch)
+        self._arguments = dict(launch.arguments)
+        self.stream: Stream = launch.stream
+        """Where it launches."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that it has now, by name."""
+        return dict(self._arguments)
+
+    def __call__(self, **changes: Any) -> Node | None:
+        """Launch, with other arguments from now on if some are named. Gives a node if this thread captures a graph, else None.
+
+        Raises what `update` raises, and LaunchError if an array has been freed.
+        """
+        if changes:
+            self.update(**changes)
+        if captures and launch_recorder(self.stream.device) is not None:
+            return self._whole()
+        under_way = self._under_way
+        under_way.append(None)
+        try:
+            state = self._state
+            runner = state.runner
+            if runner is None:
+                with self._lock:  # until the update is over
+                    state = self._state
+                    runner = state.runner
+                if runner is None:  # it is this thread's: a signal handler has come in between
+                    return self._whole()
+            if state.generation is not uses.generation:
+                state.look()
+            status = runner.fire()
+            if status:
+                runner.recover(status)
+        finally:
+            under_way.pop()
+        return None
+
+    def update(self, **changes: Any) -> None:
+        """Exchange arguments, by name; those that are not named stay.
+
+        Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
+        anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
+        """
+        with self._lock:
+            state = self._state
+            if state.places is None:
+                state.places = _places(state.launch, self._launcher.deciding)
+            written: list[tuple[_Place, Any]] = []
+            arrays: dict[str, Array] = {}
+            for name, value in changes.items():
+                place = state.places.get(name)
+                found = place.accept(value) if place is not None else None
+                if place is None or found is None:
+                    self._again(changes)
+                    return
+                written.append((place, found))
+                if value.__class__ is Array:
+                    arrays[name] = value
+            if arrays:
+                state.check_overlap(arrays)
+            if not state.write(written, self._under_way):
+                self._again(changes)
+                return
+            self._arguments.update(changes)
+            for name, array in arrays.items():
+                state.arrays[name] = array
+                if array.memory.stream is not self.stream:
+                    state.generation = None  # the stream may have to join it
+
+    def on(self, stream: Stream) -> PreparedLaunch:
+        """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""
+        if not isinstance(stream, Stream):
+            raise LaunchError(f"{self._state.launch.kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
+        with self._lock:
+            return self._launcher.prepare((), self._arguments, stream)
+
+    def _whole(self) -> Node | None:
+        """The launch with all checks, through the launcher."""
+        node: Node | None = self._state.launch.entry(**self._arguments, **{self._launcher.stream_keyword: self.stream})
+        return node
+
+    def _again(self, changes: Mapping[str, Any]) -> None:
+        """Make all checks of a launch with other arguments."""
+        launch = self._state.launch
+        for name in changes:
+            if name not in self._arguments:
+                raise TypeError(f"{launch.kernel} has no parameter {name}; its parameters are {', '.join(self._arguments)}")
+        made = checked(launch.entry, (), {**self._arguments, **changes, self._launcher.stream_keyword: self.stream})
+        self._state, self._arguments = _State(made), dict(made.arguments)
+
+    def __repr__(self) -> str:
+        return f"<prepared launch of {self._state.launch.kernel} on {self.stream.device.name}>"
+
+    def __reduce__(self) -> Never:
+        raise TypeError("a prepared launch belongs to its process and is neither pickled nor copied: prepare another one")
+
+
+def _places(launch: Launch, deciding: Container[str]) -> dict[str, _Place]:
+    """What of the arguments of a launch can be exchanged without making all checks again."""
+    plan, kernel = launch.plan, launch.kernel
+    starts = {slot.name: slot.offset for slot in plan.layout.slots if slot.kind == "address"}
+    packed = arguments_by_name(plan.layout)
+    places: dict[str, _Place] = {}
+    for name, value in launch.arguments.items():
+        if f"{name}.address" in starts and isinstance(value, Array):
+            places[name] = _Place(_array(value, plan.alignment_of(name)), _WORD.pack_into, starts[f"{name}.address"])
+        elif name in packed and plan.can_lie_ready and name not in deciding:
+            places[name] = _place(kernel, name, packed[name], value)
+    return places
+
+
+def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
+    shape, strides, dtype, device = old.shape, old.strides, old.dtype, old.device
+
+    def accept(new: Any) -> int | None:
+        if (
+            new.__class__ is Array
+            and new.shape == shape
+            and new.dtype is dtype
+            and new.device is device
+            and new.strides == strides
+            and new.memory.stream is not None
+            and not new.address % alignment
+        ):
+            return int(new.address)
+        return None
+
+    return accept
+
+
+def _place(kernel: str, name: str, argument: Argument, value: Any) -> _Place:
+    slot = argument.slots[0]
+    if argument.struct is not None:
+        size, kind = argument.struct.type.size, type(value)
+        pack = struct.Struct(f"={size}s").pack_into
+        return _Place(lambda new: struct_bytes(kernel, name, new) if type(new) is kind else None, pack, argument.offset)
+    return _Place(_number(kernel, name, slot.type), struct.Struct(f"={slot.code}").pack_into, slot.offset)
+
+
+def _number(kernel: str, name: str, of: DType) -> Callable[[Any], Any]:
+    """As the launcher does it: Python's own numbers are only compared with the limits of the type."""
+    if of.is_bool:
+        return lambda new: scalar(kernel, name, of, new)
+    low, high = (-of.format.largest, of.format.largest) if of.is_float else (of.minimum, of.maximum)
+    kind = float if of.is_float else int
+
+    def accept(new: Any) -> Any:
+        number = new if new.__class__ is kind and low <= new <= high else scalar(kernel, name, of, new)
+        return encoded(of, number) if of is BF16 else number
+
+    return accept
