@@ -68,16 +68,19 @@ def test_fails(device):
 @pytest.mark.parametrize("exception", ["", '"test_suite.py::test_floats[1" = "it is made so"'])
 def test_what_differs_is_found(pytester: pytest.Pytester, exception: str) -> None:
     pytester.makepyfile(test_suite=SUITE)
-    pytester.path.joinpath("same_bits_exceptions.toml").write_text(exception)
+    pytester.path.joinpath("same_bits_exceptions.toml").write_text(exception + '\n"test_suite.py::test_integers" = "none"')
     result = pytester.runpytest_subprocess("-p", "kdsl.testing.plugin", "--kdsl-same-bits", "-k", "not fails", "-p", "no:randomly")
     text = result.stdout.str()
     assert ("other bits: test_suite.py::test_floats[1.0]: cpu and other: array 1 of 1" in text) == (not exception)
     assert "4 comparisons, " + ("0 differ, 1 more" if exception else "1 differ, 0 more") in text
+    assert "exception: not needed, 0 times test_suite.py::test_integers (none)" in text
     assert result.ret == (0 if exception else 1)
 
 
 def test_runs_are_compared_by_a_file(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_suite="import numpy as np, os, kdsl\ndef test_it():\n    kdsl.device('cpu').array(np.array([int(os.environ['N'])])).numpy()\n")
+    pytester.makepyfile(
+        test_suite="import numpy as np, os, kdsl\ndef test_it():\n    kdsl.device('cpu').array(np.array([int(os.environ['N'])])).numpy()\n"
+    )
     arguments = ("-p", "kdsl.testing.plugin", "--kdsl-bits-file", "bits.json")
     for number, status in (("1", 0), ("1", 0), ("2", 1)):
         pytester._monkeypatch.setenv("N", number)
