@@ -77,7 +77,9 @@ def test_what_differs_is_found(pytester: pytest.Pytester, exception: str) -> Non
 
 
 def test_runs_are_compared_by_a_file(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_suite="import numpy as np, os, kdsl\ndef test_it():\n    kdsl.device('cpu').array(np.array([int(os.environ['N'])])).numpy()\n")
+    pytester.makepyfile(
+        test_suite="import numpy as np, os, kdsl\ndef test_it():\n    kdsl.device('cpu').array(np.array([int(os.environ['N'])])).numpy()\n"
+    )
     arguments = ("-p", "kdsl.testing.plugin", "--kdsl-bits-file", "bits.json")
     for number, status in (("1", 0), ("1", 0), ("2", 1)):
         pytester._monkeypatch.setenv("N", number)
