@@ -20,7 +20,6 @@ from kdsl.launch.docstring import LINE_LENGTH, default_text, docstring, escaped
 from kdsl.launch.refuse import BLOCKS_LIMIT
 from kdsl.launch.short import changing, deciding, short_way
 
-
 MOST_PAIRS: Final = 6
 """Of more pairs of arrays than this, those that overlap are looked for by their order in memory."""
 

@@ -26,13 +26,13 @@ from kdsl.launch.shared import SharedSizes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
-from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.device import Device
 from kdsl.runtime.gpu import CudaStream
 from kdsl.runtime.gpu_code import CudaFunction, CudaLaunch
 from kdsl.runtime.layout import is_aligned, shares_elements
 from kdsl.runtime.lock import compiling
 from kdsl.runtime.memory import ALIGNMENT
+from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
 
