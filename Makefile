@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: train test lint format clean
+.PHONY: train test sanitize lint format clean
 
 train: $(VENV)/ready
 	$(RUN) -m staleynet.train $(ARGS)
 
 test: $(VENV)/ready-test
 	$(RUN) -m pytest -n 2 $(ARGS)
+
+# Every kernel of StaleyNET that runs on a CPU, with all of its accesses watched
+sanitize: $(VENV)/ready-test
+	$(RUN) -m pytest -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
 
 lint: $(VENV)/ready-lint
 	$(VENV)/bin/ruff format --check .

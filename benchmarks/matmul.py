@@ -2,9 +2,10 @@
 
 python benchmarks/matmul.py [--precision bf16 ...] [--case NAME ...] [--quick]
 
-Per precision a line per case, with the rate of cuBLAS in its faster layout and the ratio to it: sustained (one run behind the other) and in bursts (after a rest of the card). cuBLAS gets the operands
-in both layouts and the faster one counts; ours are given in the case's own. Runs are interleaved in random order, medians count; both are launched from graphs. The error is that of our result against
-float64, largest difference over largest element; `equal` is the part of elements with cuBLAS's bits. 3xtf32 is compared with cuBLAS in fp32. The last line is `geomean RATIO` over all cases.
+Per precision a line per case, with the rate of cuBLAS in its faster layout and the ratio to it: sustained (one run behind the other) and in bursts (after a
+rest of the card). cuBLAS gets the operands in both layouts and the faster one counts; ours are given in the case's own. Runs are interleaved in random
+order, medians count; both are launched from graphs. The error is that of our result against float64, largest difference over largest element; `equal` is the
+part of elements with cuBLAS's bits. 3xtf32 is compared with cuBLAS in fp32. The last line is `geomean RATIO` over all cases.
 """
 
 import argparse

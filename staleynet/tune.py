@@ -60,7 +60,7 @@ def product(device: kdsl.Device, family: str, shape: Shape) -> Callable[[], None
     """A product of random numbers in the family's precision."""
     m, n, k, batch, a_across, b_across = shape
     random = np.random.default_rng(0)
-    element = bf16 if PRECISIONS[family] == "bf16" else f32
+    element: Any = bf16 if PRECISIONS[family] == "bf16" else f32
 
     def operand(rows: int, columns: int) -> Operand:
         numbers = random.standard_normal(batch * rows * columns, dtype=np.float32).astype(element.numpy)

@@ -1,7 +1,9 @@
-"""How many cases of a parametrised test run by default.
+"""How many cases of a parametrised test run by default, and the comparison of devices.
 
 All of them take a quarter of an hour on two cores. So a run without a GPU takes at most `MOST` cases of each test, spread evenly over its list, the first and
 the last among them; `KDSL_ALL_TESTS=1` takes all, as a machine with a GPU does, and as a run does that names a file or a folder of tests.
+
+Where there is a GPU, what tests read from it must be what they read from the CPU, byte for byte, but for `same_bits_exceptions.toml`.
 """
 
 from __future__ import annotations
@@ -12,8 +14,16 @@ from collections import defaultdict
 import pytest
 
 from kdsl.runtime.device import gpu_count
+from kdsl.testing import same_bits
 
+pytest_plugins = ["pytester"]
 MOST = 10
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compare devices."""
+    if gpu_count():
+        same_bits.start(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

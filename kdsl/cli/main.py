@@ -125,8 +125,8 @@ def check_command(program: str, arguments: tuple[str, ...], module: bool, number
     checked = check(program, arguments, module=module, numbers=numbers, quiet=with_json)
     if checked.report is not None:
         click.echo(checked.report.as_json() if with_json else checked.report.text(), err=not with_json)
-    elif checked.status == 0:
-        click.echo("kdsl: the program launched no kernel", err=True)
+    else:
+        click.echo("kdsl: no report, because the program launched no kernel, or ended all at once", err=True)
     if checked.status < 0:
         click.echo(f"kdsl: the program was ended by signal {-checked.status}", err=True)
     if checked.report is not None and checked.report.findings:

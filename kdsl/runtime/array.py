@@ -111,8 +111,8 @@ class Array:
         return Array(self.memory, self.address, wanted, self.dtype, layout.broadcast(self.shape, self.strides, wanted))
 
     def strided(self, shape: int | tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Array:
-        """The same memory with another shape and strides, beginning `offset` elements behind the first; all count elements, no copy. Raises ValueError if an element would lie outside of
-        this array, which has to be contiguous."""
+        """The same memory with another shape and strides, beginning `offset` elements behind the first; all count elements, no copy. Raises ValueError if an
+        element would lie outside of this array, which has to be contiguous."""
         extents = layout.shape_of(shape)
         if len(strides) != len(extents):
             raise ValueError(f"{len(strides)} strides for {len(extents)} dimensions")
@@ -121,7 +121,8 @@ class Array:
         low, high = layout.span(extents, strides)
         if 0 not in extents and not 0 <= offset + low <= offset + high < self.size:
             raise ValueError(
-                f"shape {extents} with strides {tuple(strides)} from element {offset} on reaches elements {offset + low} to {offset + high}; the array has {self.size}"
+                f"shape {extents} with strides {tuple(strides)} from element {offset} on reaches elements {offset + low} to {offset + high}; "
+                f"the array has {self.size}"
             )
         return Array(self.memory, self.address + offset * self.dtype.itemsize, extents, self.dtype, tuple(strides))
 

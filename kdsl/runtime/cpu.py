@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from kdsl.lang.limits import LARGEST_ALIGNMENT
+from kdsl.runtime.order import shuffle_seed, shuffled_order
 from kdsl.runtime.pool import Job, pool, threads
 
 
@@ -104,6 +105,9 @@ class CpuFunction:
         if scratch < self._scratch_bytes:
             scratch = self._scratch_bytes
         workers = threads()
+        if shuffle_seed() is not None:
+            self._run_shuffled(arguments, blocks, workers, scratch)
+            return
         block_ns = self._block_ns
         if workers == 1 or blocks == 1:  # nobody has to know how long it takes
             self._call(arguments, 0, blocks, scratch)
@@ -125,6 +129,16 @@ class CpuFunction:
     def _call(self, arguments: int, first: int, end: int, scratch: int) -> None:
         own = _scratch
         self._entry(arguments, first, end, own.address if own.size >= scratch else own.reserve(scratch))
+
+    def _run_shuffled(self, arguments: int, blocks: int, workers: int, scratch: int) -> None:
+        """Run single blocks in a pseudo-random order, on all threads from the first launch on."""
+        order = shuffled_order(blocks)
+
+        def run(number: int) -> None:
+            block = int(order[number])
+            self._call(arguments, block, block + 1, scratch)
+
+        pool().run(Job(run, blocks), min(workers, blocks) - 1)
 
     def _timed(self, arguments: int, first: int, end: int, scratch: int) -> float:
         start = perf_counter_ns()

@@ -1,4 +1,5 @@
-"""A plugin of pytest: with `--kdsl-sanitize` every kernel that tests launch on the CPU is watched, and a test fails if something is found in its kernels.
+"""A plugin of pytest: with `--kdsl-sanitize` every kernel that tests launch on the CPU is watched, and a test fails if something is found in its kernels;
+with `--kdsl-same-bits` and `--kdsl-bits-file` what tests read is compared between devices and runs (`same_bits.py`).
 
 Installed with kdsl; from a source tree that is not installed it is `-p kdsl.testing.plugin`. A test that plants faults takes what is found out of the report
 with `kdsl.testing.sanitized()`.
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kdsl.runtime import sanitizer
+from kdsl.testing import same_bits
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,10 +27,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Watch what kernels do on the CPU; races and other faults fail the test (docs/sanitizer.md).",
     )
     group.addoption("--kdsl-sanitize-nan", action="store_true", help="The same, and report where a NaN or an infinity first arises.")
+    group.addoption("--kdsl-same-bits", action="store_true", help="Tests must read the same bytes on all devices (docs/same-bits.md).")
+    group.addoption("--kdsl-bits-file", type=Path, metavar="FILE", help="Write what tests read to FILE, or if it exists compare with it.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Turn the sanitizer on before tests are imported, with the CPU as the default device."""
+    file = config.getoption("--kdsl-bits-file")
+    if config.getoption("--kdsl-same-bits") or file is not None:
+        same_bits.start(config, file)
     numbers = config.getoption("--kdsl-sanitize-nan")
     if numbers or config.getoption("--kdsl-sanitize"):
         os.environ["KDSL_DEVICE"] = "cpu"

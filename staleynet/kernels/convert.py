@@ -28,6 +28,7 @@ from kdsl import (
     tile_index,
     tiles,
     u32,
+    unroll,
     wait_for_dependencies,
 )
 from staleynet.kernels.elementwise import gelu_gate
@@ -38,6 +39,8 @@ TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
 """Rows of a block's threads."""
+DOWN = 4
+"""Rows of a thread."""
 
 
 @struct
@@ -55,11 +58,16 @@ def to_nearest_tf32(x: f32) -> f32:
     """The number rounded to the 10 bits of tf32, ties to even, as the copy engine rounds; infinities and NaNs stay what they are."""
     bits = float_bits(x)
     rounded = (bits + 0x0FFF + ((bits >> 13) & 1)) & -8192
-    return bits_float(rounded if bits & 0x7F800000 != 0x7F800000 else bits)
+    nearest: f32 = bits_float(rounded if bits & 0x7F800000 != 0x7F800000 else bits)
+    return nearest
 
 
-def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False) -> Kernel:
-    """The kernel y <- x for arrays of `source` and `target` elements, y contiguous. `turned` says that neighbouring rows of x are closer together than neighbouring columns."""
+def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False, low: bool = False, early: bool = False) -> Kernel:
+    """The kernel y <- x for arrays of `source` and `target` elements, y contiguous.
+
+    `turned` says that neighbouring rows of x are closer together than neighbouring columns; `low` writes the low parts of 3xtf32 to z, too; `early` lets
+    blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    """
 
     @function
     def converted(x: Any) -> Any:
@@ -68,6 +76,14 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False)
         else:
             return target(x)
 
+    @function
+    def put(y: Any, z: Any, p: i64, q: i64, row: i64, k: i64, value: Any) -> None:
+        """Write an element, if there is one."""
+        if row < y.shape[2] and k < y.shape[3]:
+            y[p, q, row, k] = value
+            if low and p < z.shape[0] and q < z.shape[1] and row < z.shape[2] and k < z.shape[3]:
+                z[p, q, row, k] = low_part(f32(value))
+
     @kernel(
         grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(TILE, TILE)),
         block=(TILE, LINES),
@@ -75,52 +91,31 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False)
             "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
             "x.shape[2] <= y.shape[2] and x.shape[3] <= y.shape[3]",
         ),
+        programmatic=early,
     )
-    def matmul_pack(y: SliceMut[target, D4], x: Slice[source, D4]) -> None:
-        """A block per tile; what x lacks is 0."""
+    def matmul_pack(y: SliceMut[target, D4], z: SliceMut[f32, D4], x: Slice[source, D4]) -> None:
+        """A block per tile; what x lacks is 0. z is written only where low parts are asked for."""
         buffer = shared_array((TILE, TILE + 1), target)
         tile = tile_index()
         p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
         column, line = thread_idx.x, thread_idx.y
+        if early:
+            wait_for_dependencies()
+            launch_dependents()
         if p < y.shape[0] and p < x.shape[0] and q < x.shape[1]:
             if turned:
-                for i in range(0, TILE, LINES):
+                for i in unroll(0, TILE, LINES):
                     row, k = tile.row + column, tile.column + line + i
                     buffer[column, line + i] = converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0)
                 sync_threads()
-                for i in range(0, TILE, LINES):
-                    row, k = tile.row + line + i, tile.column + column
-                    if row < y.shape[2] and k < y.shape[3]:
-                        y[p, q, row, k] = buffer[line + i, column]
+                for i in unroll(0, TILE, LINES):
+                    put(y, z, p, q, tile.row + line + i, tile.column + column, buffer[line + i, column])
             else:
-                for i in range(0, TILE, LINES):
+                for i in unroll(0, TILE, LINES):
                     row, k = tile.row + line + i, tile.column + column
-                    if row < y.shape[2] and k < y.shape[3]:
-                        y[p, q, row, k] = converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0)
+                    put(y, z, p, q, row, k, converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0))
 
     return matmul_pack
-
-
-@kernel(
-    grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(4 * LINES, 4 * TILE)),
-    block=(TILE, LINES),
-    requires=("x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]", "x.shape[2] == y.shape[2] and x.shape[3] == y.shape[3]"),
-    programmatic=True,
-)
-def low_parts(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
-    """y <- what remains of x when its rounding to tf32 is taken away, rounded to tf32: four neighbouring columns per thread and row."""
-    to, of = as_vectors(y, 4), as_vectors(x, 4)
-    tile = tile_index()
-    p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
-    column = tile.column // 4 + thread_idx.x
-    wait_for_dependencies()
-    launch_dependents()
-    if p < y.shape[0] and p < x.shape[0] and q < y.shape[1] and q < x.shape[1] and column < to.shape[3] and column < of.shape[3]:
-        for i in range(0, 4 * LINES, LINES):
-            row = tile.row + thread_idx.y + i
-            if row < y.shape[2] and row < x.shape[2]:
-                v = of[p, q, row, column]
-                to[p, q, row, column] = f32x4(low_part(v.x), low_part(v.y), low_part(v.z), low_part(v.w))
 
 
 @function
@@ -130,10 +125,38 @@ def low_part(x: f32) -> f32:
     return to_nearest_tf32(rest) if rest == rest else 0.0
 
 
-def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1) -> Kernel:
+def low_parts() -> Kernel:
+    """The kernel that takes from numbers what 3xtf32 needs beside them; for GPUs from compute capability 9.0 on."""
+
+    @kernel(
+        grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(4 * LINES, 4 * TILE)),
+        block=(TILE, LINES),
+        requires=("x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]", "x.shape[2] == y.shape[2] and x.shape[3] == y.shape[3]"),
+        programmatic=True,
+    )
+    def matmul_low_parts(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
+        """y <- what remains of x when its rounding to tf32 is taken away, rounded to tf32: four neighbouring columns per thread and row."""
+        to, of = as_vectors(y, 4), as_vectors(x, 4)
+        tile = tile_index()
+        p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
+        column = tile.column // 4 + thread_idx.x
+        wait_for_dependencies()
+        launch_dependents()
+        if p < y.shape[0] and p < x.shape[0] and q < y.shape[1] and q < x.shape[1] and column < to.shape[3] and column < of.shape[3]:
+            for i in range(0, 4 * LINES, LINES):
+                row = tile.row + thread_idx.y + i
+                if row < y.shape[2] and row < x.shape[2]:
+                    v = of[p, q, row, column]
+                    to[p, q, row, column] = f32x4(low_part(v.x), low_part(v.y), low_part(v.z), low_part(v.w))
+
+    return matmul_low_parts
+
+
+def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False) -> Kernel:
     """The kernel C <- alpha (sum of parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
 
-    A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four.
+    A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four. `early` lets blocks
+    begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
     """
     fours = FOURS[result.name]
 
@@ -142,50 +165,54 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         """An element but for what is in C."""
         value = alpha * sums
         if bias:
-            value = value + offsets[column]
+            value = value + (offsets[column] if column < len(offsets) else 0.0)
         if gelu:
             value = value * gelu_gate(value)
         return value
 
     @kernel(
-        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(LINES, TILE * each)),
+        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(DOWN * LINES, TILE * each)),
         block=(TILE, LINES),
         requires=("parts.shape[1] == c.shape[0] * c.shape[1]", "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]"),
-        programmatic=True,
+        programmatic=early,
     )
     def matmul_combine(c: SliceMut[result, D4], parts: Slice[f32, D4], offsets: Slice[f32], e: Ending) -> None:
         """Parts are added in ascending order. `offsets` are read only with a bias."""
         tile = tile_index()
         p, q = tile.batch // c.shape[1], tile.batch % c.shape[1]
-        row = tile.row + thread_idx.y
         to = as_vectors(c, 4) if each == 4 else c
         of = as_vectors(parts, 4) if each == 4 else parts
         column = tile.column // each + thread_idx.x
-        wait_for_dependencies()
-        launch_dependents()
-        if p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column < to.shape[3] and column < of.shape[3]:
-            if each == 4:
-                sums = f32x4(0.0)
-                for part in range(parts.shape[0]):
-                    more = of[part, tile.batch, row, column]
-                    sums = more if part == 0 else sums + more
-                x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
-                z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
-                if e.accumulate != 0:
-                    old = f32x4(to[p, q, row, column])
-                    to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
-                else:
-                    to[p, q, row, column] = fours(x, y, z, w)
-            else:
-                total = f32(0)
-                for part in range(parts.shape[0]):
-                    one = of[part, tile.batch, row, column]
-                    total = one if part == 0 else total + one
-                value = ended(total, column, e.alpha, offsets)
-                if e.accumulate != 0:
-                    before = f32(c[p, q, row, column])
-                    c[p, q, row, column] = result(before + value)
-                else:
-                    c[p, q, row, column] = result(value)
+        if early:
+            wait_for_dependencies()
+            launch_dependents()
+        inside = p < c.shape[0] and q < c.shape[1] and column < to.shape[3]
+        if inside and tile.batch < parts.shape[1] and column < of.shape[3]:
+            for i in unroll(DOWN):
+                row = tile.row + thread_idx.y + LINES * i
+                if row < c.shape[2] and row < parts.shape[2]:
+                    if each == 4:
+                        sums = f32x4(0.0)
+                        for part in range(parts.shape[0]):
+                            more = of[part, tile.batch, row, column]
+                            sums = more if part == 0 else sums + more  # type: ignore[assignment]
+                        x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
+                        z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
+                        if e.accumulate != 0:
+                            old = f32x4(to[p, q, row, column])
+                            to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
+                        else:
+                            to[p, q, row, column] = fours(x, y, z, w)
+                    else:
+                        total = f32(0)
+                        for part in range(parts.shape[0]):
+                            one = of[part, tile.batch, row, column]
+                            total = one if part == 0 else total + one
+                        value = ended(total, column, e.alpha, offsets)
+                        if e.accumulate != 0:
+                            before = f32(c[p, q, row, column])
+                            c[p, q, row, column] = result(before + value)
+                        else:
+                            c[p, q, row, column] = result(value)
 
     return matmul_combine

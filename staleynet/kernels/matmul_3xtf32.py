@@ -1,8 +1,9 @@
 """The matrix product of fp32 numbers on Hopper's tensor cores, with the accuracy of fp32: three products of tf32 parts.
 
-A number is split into its rounding to tf32 and the rest, rounded to tf32, too: x = high + low up to 2^-22 x. A B is then high high + high low + low high, the fourth product being too small to matter
-(Markidis et al. 2018, https://arxiv.org/abs/1803.04014). Tensor cores truncate when they accumulate, so that errors grow with k; sums over 32 of k are therefore added to others in ordinary
-registers, while the next ones are computed (Ootomo and Yokota 2022, https://doi.org/10.1177/10943420221090256).
+A number is split into its rounding to tf32 and the rest, rounded to tf32, too: x = high + low up to 2^-22 x. A B is then high high + high low + low high,
+the fourth product being too small to matter (Markidis et al. 2018, https://arxiv.org/abs/1803.04014). Tensor cores truncate when they accumulate, so that
+errors grow with k; sums over 32 of k are therefore added to others in ordinary registers, while the next ones are computed (Ootomo and Yokota 2022,
+https://doi.org/10.1177/10943420221090256).
 """
 
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ class Schedule:
 
 
 def product(schedule: Schedule) -> Kernel:
-    """The kernel C <- alpha A B^T (+ C) for batches, of the parts of A (m x k) and of B (n x k), rows contiguous. All arrays have four dimensions, two of the batch and two of the matrix."""
+    """The kernel C <- alpha A B^T (+ C) for batches, of the parts of A (m x k) and of B (n x k), rows contiguous. All arrays have four dimensions, two of
+    the batch and two of the matrix."""
     COLUMNS, STAGES, GROUP = schedule.columns, schedule.stages, schedule.group
     SUMS = COLUMNS // 2
     STAGE_BYTES = 2 * (ROWS + COLUMNS) * DEPTH * 4

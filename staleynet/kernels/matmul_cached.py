@@ -69,7 +69,7 @@ def cache_blocked(schedule: Schedule) -> Kernel:
 
         Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has two sums in registers at a time; what a GPU's thread gains by several more, a
         group of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles
-        of its next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
+        of the next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
         """
         a_tile = shared_array((rows, depth + A_PADDING), f32)
         b_tile = shared_array((depth, columns + PADDING), f32)
@@ -107,12 +107,18 @@ def cache_blocked(schedule: Schedule) -> Kernel:
                         u, v = y + THREADS * i, x + THREADS * j
                         b_tile[u, v] = element(b, b_first, tile.column + v, p.n, p.b_column, step + u, p.k, p.b_row, 0.0)
             sync_threads()
+            # what is read next: the next step's tiles, or the first ones of the next block
+            is_last = step + depth >= p.k
+            is_last_column = tile.column + columns >= p.n
+            next_k = 0 if is_last else step + depth
+            next_row = tile.row + rows if is_last and is_last_column else tile.row
+            next_column = tile.column if not is_last else 0 if is_last_column else tile.column + columns
             for j in range(column_parts // 2):
                 for i in range(row_parts):
                     for part in range(a_parts):
-                        touch(a, a_first, tile.row, p.a_row, step + depth, p.a_column, (j * row_parts + i) * a_parts + part, a_along_k)
+                        touch(a, a_first, next_row, p.a_row, next_k, p.a_column, (j * row_parts + i) * a_parts + part, a_along_k)
                     for part in range(b_parts):
-                        touch(b, b_first, tile.column, p.b_column, step + depth, p.b_row, (j * row_parts + i) * b_parts + part, b_along_k)
+                        touch(b, b_first, next_column, p.b_column, next_k, p.b_row, (j * row_parts + i) * b_parts + part, b_along_k)
                     u, v = y + THREADS * i, x + 2 * THREADS * j
                     first, second = c_tile[u, v], c_tile[u, v + THREADS]
                     for k in range(rest):

@@ -1,7 +1,8 @@
 """The matrix product on Hopper's tensor cores: `wgmma` fed by the copy engine, for bf16, f16 and tf32 operands with f32 sums.
 
-One warp of a block loads tiles of A and B by tensor maps into a ring of stages in shared memory; two warpgroups of 128 threads multiply them. Blocks stay on their multiprocessor and go from tile to
-tile, and results leave through a swizzled buffer and the copy engine, so that the next tile's loads and products go on meanwhile. (The steps that led here, and what each gained: docs/matmul.md.)
+One warp of a block loads tiles of A and B by tensor maps into a ring of stages in shared memory; two warpgroups of 128 threads multiply them. Blocks stay on
+their multiprocessor and go from tile to tile, and results leave through a swizzled buffer and the copy engine, so that the next tile's loads and products go
+on meanwhile. (The steps that led here, and what each gained: docs/matmul.md.)
 """
 
 import math
@@ -124,10 +125,11 @@ def place(tile: u32, down: u32, across: u32, group: u32) -> tuple[u32, u32, u32]
 def product(
     element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False
 ) -> Kernel:
-    """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of `result` (bf16, f16, f32).
+    """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of
+    `result` (bf16, f16, f32).
 
-    All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as
-    k x n; rows contiguous. Of tf32 no operand lies across.
+    All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its
+    transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across.
     """
     ROWS, COLUMNS, STAGES, TURNS, GROUP, BUFFERS, AHEAD = (
         schedule.rows, schedule.columns, schedule.stages, schedule.in_turn, schedule.group, schedule.buffers, schedule.ahead,
@@ -178,9 +180,11 @@ def product(
     @function
     def pack(low: f32, high: f32) -> u32:
         if TO_F16:
-            return f16x2_bits(low, high)
+            narrow: u32 = f16x2_bits(low, high)
+            return narrow
         else:
-            return bf16x2_bits(low, high)
+            wide: u32 = bf16x2_bits(low, high)
+            return wide
 
     @function
     def finish(sums: Any, first: i64, alpha: f32, offsets: Any, column: i64) -> None:

@@ -1,6 +1,8 @@
-"""The matrix product on the tensor cores that every GPU since Ampere has: `mma` of a warp, fed by `cp.async` and `ldmatrix`, for bf16, f16 and tf32 operands with f32 sums.
+"""The matrix product on the tensor cores that every GPU since Ampere has: `mma` of a warp, fed by `cp.async` and `ldmatrix`, for bf16, f16 and tf32 operands
+with f32 sums.
 
-A block brings tiles of A and B to a ring of stages in shared memory, each warp multiplies a part of the tile. Rows of both operands run along k. The kernel also runs on the CPU, with the meaning that
+A block brings tiles of A and B to a ring of stages in shared memory, each warp multiplies a part of the tile. Rows of both operands run along k. The kernel
+also runs on the CPU, with the meaning that
 `mma` has there.
 """
 
@@ -65,12 +67,17 @@ class Schedule:
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
+    @property
+    def shared_bytes(self) -> int:
+        """What a block takes of shared memory."""
+        return (self.rows + self.columns) * self.row_bytes * self.stages
+
 
 def product(element: Any, result: Any, schedule: Schedule, *, vectors: bool = True) -> Kernel:
     """The kernel C <- alpha A B^T (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.
 
-    A is m x k, B is n x k; the rows of both begin at multiples of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix. `vectors` writes two neighbouring columns of C at
-    once, for which its rows begin at multiples of two elements and have an even number of them.
+    A is m x k, B is n x k; the rows of both begin at multiples of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix.
+    `vectors` writes two neighbouring columns of C at once, for which its rows begin at multiples of two elements and have an even number of them.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes

@@ -1,7 +1,8 @@
 """The fp32 matrix product on the ordinary cores of a Hopper GPU, with warps that copy and warps that multiply.
 
-The copy engine brings tiles of A and B into a ring of stages in shared memory. For the multiplication they lie with k across, so that a thread reads four neighbouring rows (or columns) at once; a tile
-whose rows run along k is turned there by two warps. Sums run along k in ascending order, one fused multiply-add after the other: the bits are those of the naive kernel.
+The copy engine brings tiles of A and B into a ring of stages in shared memory. For the multiplication they lie with k across, so that a thread reads four
+neighbouring rows (or columns) at once; a tile whose rows run along k is turned there by two warps. Sums run along k in ascending order, one fused
+multiply-add after the other: the bits are those of the naive kernel.
 """
 
 from dataclasses import dataclass
@@ -89,11 +90,12 @@ class Scale:
     """1 to add it to C, 0 to overwrite C."""
 
 
-def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True) -> Kernel:
+def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True, rest: bool = True) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes four columns of C at once, for which its rows
-    begin at multiples of 16 bytes and have a multiple of four elements.
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
+    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the depth
+    of a stage.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
     WARP_ROWS, WARP_COLUMNS, LANE_ROWS = schedule.warp_rows, schedule.warp_columns, schedule.lane_rows
@@ -110,6 +112,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     RAW_ROWS = (8 if a_across else ROWS, 8 if b_across else COLUMNS)
     REGISTERS, EARLY, SWAP = schedule.registers, schedule.early, schedule.swap
     SPARE = 40 if THREADS == 256 else 32
+    AT_ONCE = (2 if SPARE < 40 else 4) if schedule.registers else 8
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
 
     @function
@@ -117,14 +120,20 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
         """Exchange rows and columns of a tile of `size` x DEPTH."""
         t = thread_idx.x % TURNERS
         fours = as_vectors(raw, 4)
-        for i in unroll(0, size * DEPTH // 4, 2 * TURNERS):
-            row, chunk = (t + i) % size, (t + i) // size % (DEPTH // 4)
-            row_2, chunk_2 = (t + i + TURNERS) % size, (t + i + TURNERS) // size % (DEPTH // 4)
-            x, y = fours[r, row, chunk], fours[r, row_2, chunk_2]
-            for j in unroll(4):
-                tile[s, 4 * chunk + j, row] = x[j]
-            for j in unroll(4):
-                tile[s, 4 * chunk_2 + j, row_2] = y[j]
+        found = local_array((AT_ONCE, 4), f32)
+        for i in unroll(0, size * DEPTH // 4, AT_ONCE * TURNERS):
+            # several reads are under way before the first is waited for
+            for j in unroll(AT_ONCE):
+                if i + j * TURNERS < size * DEPTH // 4:
+                    unit = t + i + j * TURNERS
+                    x = fours[r, unit % size, unit // size % (DEPTH // 4)]
+                    for e in unroll(4):
+                        found[j, e] = x[e]
+            for j in unroll(AT_ONCE):
+                if i + j * TURNERS < size * DEPTH // 4:
+                    unit = t + i + j * TURNERS
+                    for e in unroll(4):
+                        tile[s, 4 * (unit // size % (DEPTH // 4)) + e, unit % size] = found[j, e]
 
     @function
     def start(
@@ -144,20 +153,21 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 tma_load(right, slot, b, (p, q, k, column), bars, slot)
 
     @function
-    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, my_row: i64, my_column: i64) -> None:
-        """Read the thread's rows and columns at depth k of a stage."""
+    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, to: i64, my_row: i64, my_column: i64) -> None:
+        """Read the thread's rows and columns at depth k of a stage, into the first or the second half of u and v."""
         for i in unroll(UP):
             w = lefts[s, k, my_row + LANE_ROWS * i]
             for e in unroll(4):
-                u[k % 2, 4 * i + e] = w[e]
+                u[to, 4 * i + e] = w[e]
         for j in unroll(SIDE):
             w = rights[s, k, my_column + LANE_COLUMNS * j]
             for e in unroll(4):
-                v[k % 2, 4 * j + e] = w[e]
+                v[to, 4 * j + e] = w[e]
 
     @function
     def steps_of(a: Any) -> i64:
-        return (a.shape[inner_a] + DEPTH - 1) // DEPTH
+        steps: i64 = (a.shape[inner_a] + DEPTH - 1) // DEPTH
+        return steps
 
     @function
     def my_tile(c: Any) -> tuple[u32, u32, u32, u32]:
@@ -176,6 +186,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             f"c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
+            *(() if rest else (f"a.shape[{inner_a}] == a.shape[{inner_a}] // {DEPTH} * {DEPTH}",)),
         ),
         programmatic=True,
         spills=False,
@@ -242,17 +253,18 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             my_row = warp // WARP_COLUMNS * (ROWS // WARP_ROWS // 4) + lane // LANE_COLUMNS
             my_column = warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS // 4) + lane % LANE_COLUMNS
             u, v = local_array((2, 4 * UP), f32), local_array((2, 4 * SIDE), f32)
-            for step in range(steps_of(a)):
+            whole = a.shape[inner_a] // DEPTH if rest else steps_of(a)
+            for step in range(whole):
                 s = step % STAGES
                 barrier_wait(full, s, step // STAGES)
                 if EARLY:
-                    fetch(u, v, lefts, rights, s, 0, my_row, my_column)
+                    fetch(u, v, lefts, rights, s, 0, 0, my_row, my_column)
                 for k in unroll(DEPTH):
                     if EARLY:
                         if k + 1 < DEPTH:
-                            fetch(u, v, lefts, rights, s, k + 1, my_row, my_column)
+                            fetch(u, v, lefts, rights, s, k + 1, (k + 1) % 2, my_row, my_column)
                     else:
-                        fetch(u, v, lefts, rights, s, k, my_row, my_column)
+                        fetch(u, v, lefts, rights, s, k, k % 2, my_row, my_column)
                     if SWAP:
                         for j in unroll(4 * SIDE):
                             for i in unroll(4 * UP):
@@ -263,6 +275,15 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                                 sums[i, j] = fma(u[k % 2, i], v[k % 2, j], sums[i, j])
                 if lane == 0:
                     barrier_arrive(empty, s)
+            if rest and whole < steps_of(a):
+                # not the zeros behind the last k: 0 * 0 added to a sum of -0 would make it +0
+                s = whole % STAGES
+                barrier_wait(full, s, whole // STAGES)
+                for k in range(a.shape[inner_a] - whole * DEPTH):
+                    fetch(u, v, lefts, rights, s, k, 0, my_row, my_column)
+                    for i in unroll(4 * UP):
+                        for j in unroll(4 * SIDE):
+                            sums[i, j] = fma(u[0, i], v[0, j], sums[i, j])
             fours = as_vectors(c, 4) if vectors else c
             p, q, y, x = my_tile(c)
             one, two = i64(p), i64(q)
@@ -277,9 +298,9 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                                     value = f.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
                                     if f.accumulate != 0:
                                         old = fours[one, two, to, first]
-                                        fours[one, two, to, first] = old + value
+                                        fours[one, two, to, first] = old + value  # type: ignore[assignment]
                                     else:
-                                        fours[one, two, to, first] = value
+                                        fours[one, two, to, first] = value  # type: ignore[assignment]
                             else:
                                 for e in unroll(4):
                                     there = 4 * first + e

@@ -11,8 +11,8 @@ from kdsl import Array, Kernel, bf16, f16, f32
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
-from staleynet.ops.matmul_operands import Matrix, parts_along_k, partial_products
-from staleynet.ops.matmul_paths import Epilogue, finish, on_hopper, tensor_product, wide_product
+from staleynet.ops.matmul_operands import Matrix, on_hopper, partial_products, parts_along_k
+from staleynet.ops.matmul_paths import Epilogue, finish, tensor_product, wide_product
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 """The names of the kernels, from the simplest to the fastest."""
@@ -99,21 +99,23 @@ def matmul(
     precision: Precision = "fp32",
     version: Version | None = None,
 ) -> None:
-    """C <- alpha A B, or with `accumulate` C <- C + alpha A B, for each of `sequences` * `heads` pairs of matrices; with `bias` (n elements, f32) or `activation` C <- GELU(alpha A B + bias).
+    """C <- alpha A B, or with `accumulate` C <- C + alpha A B, for each of `sequences` * `heads` pairs of matrices; with `bias` (n elements, f32) or
+    `activation` C <- GELU(alpha A B + bias).
 
     A is m x k, B is k x n, C is m x n. Elements of `c.array` that C does not contain are left alone.
 
     `precision` says how:
-    - "fp32": all arrays are f32, and every element is summed along k in ascending order with fused multiply-adds, whatever the device, so the bits depend on the operands only. Where C is small and k
-      is long, the sums of a few parts along k are computed so, and added in ascending order (`parts_along_k`).
+    - "fp32": all arrays are f32, and every element is summed along k in ascending order with fused multiply-adds, whatever the device, so the bits depend on
+      the operands only. Where C is small and k is long, the sums of a few parts along k are computed so, and added in ascending order (`parts_along_k`).
     - "3xtf32": on tensor cores from tf32 parts, with errors like those of fp32. Where there is no `wgmma` it is computed as fp32.
-    - "tf32", "bf16", "f16": operands are rounded to that type (to nearest even), unless their arrays hold it, and multiplied on tensor cores with sums in f32. C may be f32, bf16 or f16.
+    - "tf32", "bf16", "f16": operands are rounded to that type (to nearest even), unless their arrays hold it, and multiplied on tensor cores with sums in
+      f32. C may be f32, bf16 or f16.
     All but fp32 give the same bits in each run, not on each device.
 
     `version` names one of the kernels for fp32 that the model began with; without it the fastest is taken.
 
-    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, for an unknown version or precision, and for element types that do not suit it;
-    `kdsl.LaunchError` if an operand does not fit its array, or if C overlaps A or B.
+    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, for an unknown version or precision, and for element
+    types that do not suit it; `kdsl.LaunchError` if an operand does not fit its array, or if C overlaps A or B.
     """
     if version is not None and version not in _KERNELS:
         raise ValueError(f"matmul: there is no version {version!r}; choose one of {', '.join(get_args(Version))}")

@@ -1,4 +1,5 @@
-"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts along k.
+"""How the operands of a product reach the kernels: matrices as arrays of four dimensions, copies of those that a kernel cannot read as they lie, and parts
+along k.
 
 Left out: which kernel multiplies them (`matmul_paths.py`).
 """
@@ -12,9 +13,12 @@ from staleynet.kernels.convert import pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
-SPLIT_DEPTH = 1024
+SPLIT_DEPTH = 512
 """Steps of k that a part has at least."""
-MOST_PARTS = 8
+ENOUGH_TILES = 96
+"""Tiles of 64 x 128 that occupy a large GPU well enough."""
+MOST_PARTS = 16
+"""Parts at most."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +69,39 @@ class Matrix:
         return Matrix(self.base, (parts, 1, rows, each), (each * column, each * column, row, column))
 
 
+def on_hopper(x: Array) -> bool:
+    """Whether the array is on a GPU that has `wgmma`."""
+    return x.device.target == "sm_90"
+
+
 def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False, pad: bool = False) -> Matrix:
     """A copy whose rows the copy engine reads, converted to `element`; `pad` fills rows with zeros up to a multiple of 16 bytes."""
+    made = _room(x, element, pad)
+    nothing = Matrix(x.base.device.empty(0, f32), (1, 1, 1, 0), (0, 0, 0, 1))
+    # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
+    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, False, on_hopper(x.base))(made.array, nothing.array, x.array)
+    return made
+
+
+def packed_with_low_parts(x: Matrix) -> tuple[Matrix, Matrix]:
+    """A copy of numbers of f32 whose rows the copy engine reads, filled with zeros up to a multiple of 16 bytes, and their low parts for 3xtf32."""
+    made, low = _room(x, f32, True), _room(x, f32, True)
+    # Valid: as above.
+    _pack(x.base.dtype, f32, x.strides[2] < x.strides[3], False, True, on_hopper(x.base))(made.array, low.array, x.array)
+    return made, low
+
+
+def _room(x: Matrix, element: Any, pad: bool) -> Matrix:
     each = ALIGNMENT // element.itemsize
     p, q, rows, columns = x.shape
     wide = -(-columns // each) * each
     flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
-    made = Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
-    # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
-    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32)(made.array, x.array)
-    return made
+    return Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
 
 
 @functools.cache
-def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool) -> Kernel:
-    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32)
+def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool, low: bool, early: bool) -> Kernel:
+    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32, low=low, early=early)
 
 
 def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns: int) -> tuple[Matrix, Matrix]:
@@ -97,9 +119,14 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 
     A function of the shape and the precision alone, so that all devices give the same bits.
     """
-    if batch != 1 or k < 2 * SPLIT_DEPTH:
+    if batch != 1 or k < 4 * SPLIT_DEPTH:
         return 1
-    tiles = -(-m // 128) * -(-n // 256) if precision in ("fp32", "3xtf32") else -(-m // 64) * -(-n // 128)
+    if precision in ("fp32", "3xtf32"):
+        tiles = -(-m // 128) * -(-n // 256)
+    else:
+        tiles = -(-m // 128) * -(-n // 128)
+        if -(-m // 64) * -(-n // 128) >= ENOUGH_TILES:
+            return 1
     wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1

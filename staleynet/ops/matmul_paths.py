@@ -1,7 +1,7 @@
 """The ways of a matrix product through the kernels for tensor cores, and for the ordinary cores of Hopper.
 
-Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C that the product cannot write, another kernel that
-combines them.
+Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C
+that the product cannot write, another kernel that combines them.
 """
 
 import functools
@@ -12,7 +12,7 @@ from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
 from staleynet.kernels.convert import Ending, combine, low_parts
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.ops.matmul_operands import Matrix, packed, partial_products
+from staleynet.ops.matmul_operands import Matrix, on_hopper, packed, packed_with_low_parts, partial_products
 from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
 
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
@@ -38,11 +38,6 @@ class Epilogue:
         return self.bias is None and not self.gelu
 
 
-def on_hopper(x: Array) -> bool:
-    """Whether the array is on a GPU that has `wgmma`."""
-    return x.device.target == "sm_90"
-
-
 def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     """C <- alpha A B^T (+ C) and so on, with tensor cores; `b` is n x k."""
     if not on_hopper(c.base) or chosen_way() == "mma":
@@ -61,9 +56,11 @@ def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    name = _schedule("fp32", out, left.shape[2] if a_across else left.shape[3], (a_across, b_across))
+    k = left.shape[2] if a_across else left.shape[3]
+    name = _schedule("fp32", out, k, (a_across, b_across))
+    rest = k % SCHEDULES["fp32"][name].depth != 0
     # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-    _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0)(
+    _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
         out.array,
         left.array,
         right.array,
@@ -78,7 +75,7 @@ def finish(c: Matrix, sums: Matrix, epilogue: Epilogue) -> None:
     offsets = epilogue.bias if epilogue.bias is not None else sums.base[:0]
     fours = c.strides[3] == 1 and c.shape[3] % 4 == 0 and all(stride % 4 == 0 for stride in c.strides[:3]) and c.base.address % 16 == 0
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours)(
+    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -122,11 +119,11 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    if a.shape[3] % 4:
-        left, right = packed(a, f32, pad=True), packed(b, f32, pad=True)
-    else:
-        left, right = _along(a, f32), _along(b, f32)
-    lows = [_low(left), _low(right)]
+    ready = a.shape[3] % 4 == 0  # else both are filled up with zeros, so that their extents agree
+    (left, left_low), (right, right_low) = (
+        (x, _low(x)) if ready and x.base.dtype == f32 and x.in_rows else packed_with_low_parts(x) for x in (a, b)
+    )
+    lows = [left_low, right_low]
     direct = parts == 1 and c.in_rows and epilogue.plain and c.base.dtype == f32
     out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
@@ -164,7 +161,9 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         left, right = left.split(parts), right.split(parts)
     name = _schedule("mma", out, left.shape[3])
     strides = out.strides[:3] if out.strides[3] == 1 else (1,)
-    pairs = out.shape[3] % 2 == 0 and all(stride % 2 == 0 for stride in strides) and out.base.address % 8 == 0
+    pairs = (
+        c.base.device.target != "cpu" and out.shape[3] % 2 == 0 and all(stride % 2 == 0 for stride in strides) and out.base.address % 8 == 0
+    )
     # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
     _mma_kernel(element, out.base.dtype, name, pairs)(
         out.array,
@@ -204,7 +203,7 @@ def _low(x: Matrix) -> Matrix:
     flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
     made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
     # Valid: a thread writes elements of its own.
-    low_parts(made.array, x.array)
+    _low_kernel()(made.array, x.array)
     return made
 
 
@@ -233,7 +232,7 @@ def _tiles(c: Matrix, rows: int, columns: int) -> int:
 
 def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
     p, q, m, n = c.shape
-    return choose(family, c.base.device.target, _multiprocessors(c.base), m, n, k, p * q, across)
+    return choose(family, c.base.device.target, _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, p * q), across)
 
 
 @functools.cache
@@ -243,13 +242,18 @@ def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across
 
 
 @functools.cache
+def _low_kernel() -> Kernel:
+    return low_parts()
+
+
+@functools.cache
 def _three_kernel(name: str) -> Kernel:
     return matmul_3xtf32.product(SCHEDULES["3xtf32"][name])
 
 
 @functools.cache
-def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool) -> Kernel:
-    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors)
+def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool) -> Kernel:
+    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
 
 
 @functools.cache
@@ -258,5 +262,5 @@ def _mma_kernel(element: Any, result: Any, name: str, vectors: bool) -> Kernel:
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool, fours: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1)
+def _combine(result: Any, bias: bool, gelu: bool, fours: bool, early: bool) -> Kernel:
+    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, early=early)

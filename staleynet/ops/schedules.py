@@ -20,6 +20,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
     },
@@ -30,6 +31,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "fp32": {
         "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216, swap=True),
         "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112, swap=True),
+        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216, swap=True),
         "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4, swap=True),
         "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2, swap=True),
     },
@@ -46,6 +48,7 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
         "128x256": 1.0,
         "128x256 8": 0.99,
+        "128x128": 0.93,
         "128x128 in turn": 0.96,
         "64x128 in turn": 0.85,
         "64x256 in turn": 0.93,
@@ -53,12 +56,14 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x64": 0.8,
     },
     "3xtf32": {"128x128": 1.0, "128x64": 0.85},
-    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x128": 0.8, "128x64": 0.8},
+    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
 """Steps of k that a tile costs beyond those of its sums."""
+_ALONE: Final = 0.6
+"""What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
 _ALIKE: Final = 1.0
 """How far a shape may be from one of the table, in powers of two over all extents."""
 
@@ -84,10 +89,18 @@ def chosen_way() -> str:
 
 
 def choose(
-    family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool] = (False, False)
+    family: str,
+    target: str,
+    multiprocessors: int,
+    shared: int,
+    shape: tuple[int, int, int, int],
+    across: tuple[bool, bool] = (False, False),
 ) -> str:
-    """The name of the schedule for a product; `across` says which operands are given with k across their rows."""
-    return _forced.get(family) or _chosen(family, target, multiprocessors, m, n, k, batch, across)
+    """The name of the schedule for a product of shape m, n, k, matrices, on a GPU with so many multiprocessors and so many bytes of shared memory for a block.
+
+    `across` says which operands are given with k across their rows.
+    """
+    return _forced.get(family) or _chosen(family, target, multiprocessors, shared, shape, across)
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
@@ -96,24 +109,28 @@ def key(family: str, across: tuple[bool, bool]) -> str:
 
 
 @functools.cache
-def _chosen(family: str, target: str, multiprocessors: int, m: int, n: int, k: int, batch: int, across: tuple[bool, bool]) -> str:
+def _chosen(
+    family: str, target: str, multiprocessors: int, shared: int, shape: tuple[int, int, int, int], across: tuple[bool, bool]
+) -> str:
     if target == "cpu":
         return "32x16"  # products of tensor cores have a meaning there, not speed; the least code
     nearest, distance = "", math.inf
-    for shape, name in load(target).get(key(family, across), {}).items():
-        extents = tuple(map(int, shape.split("x")))
-        apart = sum(abs(math.log2(one / other)) for one, other in zip(extents, (m, n, k, batch), strict=True))
+    for known, name in load(target).get(key(family, across), {}).items():
+        extents = tuple(map(int, known.split("x")))
+        apart = sum(abs(math.log2(one / other)) for one, other in zip(extents, shape, strict=True))
         if apart < distance and name in SCHEDULES[family]:
             nearest, distance = name, apart
     if distance <= _ALIKE:
         return nearest
-    fitting = SCHEDULES[family]
+    m, n, k, batch = shape
+    fitting = {name: schedule for name, schedule in SCHEDULES[family].items() if getattr(schedule, "shared_bytes", 0) <= shared}
 
     def cost(name: str) -> float:
         schedule = fitting[name]
         rows, columns = getattr(schedule, "rows", matmul_3xtf32.ROWS), schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / _SPEED[family][name])
+        alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
+        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
 
     return min(fitting, key=cost)
 

@@ -71,7 +71,8 @@ class Checks:
         b, masks = e.builder, e.masks
         checks = self._checks(op, indices)
         if e.attempt is not None:
-            e.attempt.require(*(self._all_inside(check) for check in checks))
+            if op not in e.attempt.proved:
+                e.attempt.require(*(self._all_inside(check) for check in checks))
             return access(e.mask)
         if all(isinstance(check.index, Uniform) for check in checks):
             together = None
@@ -90,6 +91,10 @@ class Checks:
             b.position_at_end(after)
             return joined(b, [(result, good_end), (_nothing(result), bad_end)])
         return access(masks.both(e.mask, self._inside_mask(op, checks)))
+
+    def all_inside(self, op: Access, indices: list[Lanes]) -> list[Any]:
+        """For a wide group: i1s that together say that all lanes are inside."""
+        return [self._all_inside(check) for check in self._checks(op, indices)]
 
     def inside(self, op: nodes.Check) -> Lanes:
         """Whether all indices are inside, after recording a failure of lanes for which they are not."""

@@ -10,6 +10,7 @@ from llvmlite import ir
 from kdsl.backend.cpu.emission import Emission
 from kdsl.backend.cpu.function import emit
 from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.cpu.strips import cut
 from kdsl.backend.llvm.module import optimise as run_pipeline
 from kdsl.backend.llvm.module import parse
 from kdsl.ir import nodes
@@ -46,6 +47,7 @@ def build_module(kernel: nodes.Kernel, host: HostCpu) -> tuple[ir.Module, str, i
     module = ir.Module(name="kernel")
     module.triple = host.platform
     module.data_layout = str(host.machine(0).target_data)
+    kernel = cut(kernel)
     emission = Emission(kernel, host, group_width(kernel, host), module)
     entry = "kdsl_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
     emit(emission, entry)

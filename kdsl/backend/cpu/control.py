@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.branches import Branches
 from kdsl.backend.cpu.frames import Frame
+from kdsl.backend.cpu.hoist import prove
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
@@ -261,9 +262,15 @@ class Control(Branches):
         trips = Trips(e, op, start, stop, step)
         body, exhausted = e.append("for"), e.append("exhausted")
         latch, leave = Merge(e, "next"), Merge(e, "endfor")
-        if e.attempt is not None:
+        if e.attempt is None:
+            b.cbranch(e.scalar(trips.first()), body, exhausted)
+        else:
+            before, known = e.append("before"), (set(e.attempt.proved), set(e.attempt.units))
+            b.cbranch(e.scalar(trips.first()), before, exhausted)
+            b.position_at_end(before)
+            prove(e, op, start, stop)
             e.attempt.enter_loop()
-        b.cbranch(e.scalar(trips.first()), body, exhausted)
+            b.branch(body)
         b.position_at_end(body)
         e.values[op.counter] = trips.counter()
         self.targets[op] = Target(leave, latch)
@@ -278,6 +285,7 @@ class Control(Branches):
                 back.set_metadata("llvm.loop", loop_that_stays(e.module))
         if e.attempt is not None:
             e.attempt.leave_loop()
+            e.attempt.proved, e.attempt.units = known
         b.position_at_end(exhausted)
         e.mask, e.dead = whole, False
         e.block(op.orelse)

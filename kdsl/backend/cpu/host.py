@@ -1,14 +1,16 @@
 """The processors that the CPU target emits for: their names, their vectors, and LLVM's machine for them.
 
 What is not here: code. A `HostCpu` is found by `HostCpu.detect()` or named: `x86-64-v3` (AVX2, FMA), `x86-64-v4` (AVX-512), `aarch64` (NEON).
+The environment variable KDSL_CPU names an older generation, narrower vectors, or both, for the present processor: `x86-64-v3`, `x86-64-v3:128`.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -29,8 +31,6 @@ class _Generation:
 
     triple: str
     """LLVM's name of the platform."""
-    lanes: int
-    """32-bit lanes of a vector register."""
     bits: int
     """Bits of a vector register."""
     compact_masks: bool
@@ -40,9 +40,9 @@ class _Generation:
 
 
 _GENERATIONS: Final = {
-    "x86-64-v3": _Generation("x86_64-unknown-linux-gnu", 8, 256, False, 8),
-    "x86-64-v4": _Generation("x86_64-unknown-linux-gnu", 16, 512, True, 16),
-    "aarch64": _Generation("aarch64-unknown-linux-gnu", 4, 128, False, 16),
+    "x86-64-v3": _Generation("x86_64-unknown-linux-gnu", 256, False, 8),
+    "x86-64-v4": _Generation("x86_64-unknown-linux-gnu", 512, True, 16),
+    "aarch64": _Generation("aarch64-unknown-linux-gnu", 128, False, 16),
 }
 
 
@@ -58,15 +58,23 @@ class HostCpu:
     """LLVM's list of features beyond the model's."""
     triple: str = ""
     """LLVM's name of the platform; empty means Linux."""
+    narrow: int = 0
+    """Bits of the vectors that code is written in, 128 or more, where they are to be narrower than the registers; 0 for whole registers."""
 
     def __post_init__(self) -> None:
         if self.generation not in _GENERATIONS:
             raise UnsupportedCpuError(f"there is no CPU target {self.generation!r}; there are {', '.join(_GENERATIONS)}")
+        widest = _GENERATIONS[self.generation].bits
+        if self.narrow not in (0, *(bits for bits in (128, 256, 512) if bits <= widest)):
+            raise UnsupportedCpuError(f"vectors of {self.generation} have 128 to {widest} bits, a power of two, not {self.narrow}")
 
     @staticmethod
     def detect() -> HostCpu:
-        """The processor that this process runs on. Raises UnsupportedCpuError if it is older than x86-64-v3 or of another kind."""
-        return _detect()
+        """The processor that this process runs on, or what KDSL_CPU makes of it.
+
+        Raises UnsupportedCpuError if it is older than x86-64-v3 or of another kind, or if it does not have what KDSL_CPU names.
+        """
+        return _chosen(os.environ.get("KDSL_CPU", ""))
 
     @property
     def is_x86(self) -> bool:
@@ -76,12 +84,12 @@ class HostCpu:
     @property
     def lanes(self) -> int:
         """32-bit lanes of one vector register."""
-        return _GENERATIONS[self.generation].lanes
+        return self.vector_bits // 32
 
     @property
     def vector_bits(self) -> int:
         """Bits of one vector register."""
-        return _GENERATIONS[self.generation].bits
+        return self.narrow or _GENERATIONS[self.generation].bits
 
     @property
     def compact_masks(self) -> bool:
@@ -137,3 +145,16 @@ def _detect() -> HostCpu:
         raise UnsupportedCpuError(f"the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor ({name}) lacks {', '.join(missing)}")
     generation = "x86-64-v4" if all(features.get(feature) for feature in _NEEDED_V4) else "x86-64-v3"
     return HostCpu(generation, name, features.flatten(), triple)
+
+
+@functools.cache
+def _chosen(wanted: str) -> HostCpu:
+    """The present processor, with what `wanted` asks for: a generation, a colon and the bits of vectors, or the one without the other."""
+    detected = _detect()
+    generation, _, bits = wanted.partition(":")
+    chosen = detected if generation in ("", detected.generation) else HostCpu(generation, triple=detected.triple)
+    if chosen.is_x86 != detected.is_x86 or chosen.vector_bits > detected.vector_bits:
+        raise UnsupportedCpuError(f"KDSL_CPU={wanted}: this processor is {detected.generation} and does not run code for {generation}")
+    if bits and not (bits.isascii() and bits.isdigit()):
+        raise UnsupportedCpuError(f"KDSL_CPU={wanted}: what follows the colon is the bits of a vector, such as 128")
+    return replace(chosen, narrow=int(bits)) if bits else chosen

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from llvmlite import ir
 
 from kdsl.backend.cpu import masked
+from kdsl.backend.cpu.ahead import hint_next_trip
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masked import bytes_of
 from kdsl.backend.cpu.masks import Mask
@@ -45,6 +46,9 @@ class MemoryAccess:
         memory, kind = op.memory, memory_type(op.type)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
+            if self._is_run_of_a_view(index, op):
+                hint_next_trip(e, op, index)
+
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
 
@@ -68,10 +72,29 @@ class MemoryAccess:
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
                 near_indices = indices if memory.has_strides else [near]
                 if self.e.attempt is not None:
-                    self.e.attempt.require(is_one)
+                    if id(stride.coefficient) not in self.e.attempt.units:
+                        self.e.attempt.require(is_one)
                     return access(near_indices, near)
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
+
+    def _is_run_of_a_view(self, index: Lanes, op: nodes.Load) -> TypeGuard[Linear]:
+        """Whether a wide group loads runs of neighbours from a view."""
+        plain = self.e.attempt is not None and self.e.mask is None and isinstance(op.memory, nodes.View) and op.field is None
+        return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
+
+    def prove_unit_stride(self, op: nodes.Load, index: Linear) -> None:
+        """Make the test of the stride for all trips of a loop, in a wide group; for a view of rank 1."""
+        b, attempt = self.e.builder, self.e.attempt
+        stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
+        if (
+            attempt is not None
+            and stride is not None
+            and not isinstance(stride.coefficient, ir.Constant)
+            and id(stride.coefficient) not in attempt.units
+        ):
+            attempt.require(b.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1)))
+            attempt.units.add(id(stride.coefficient))
 
     def _has_runs(self, offsets: tuple[int, ...]) -> bool:
         """Whether offsets, multiplied by a stride, are runs of neighbours if the stride is 1."""

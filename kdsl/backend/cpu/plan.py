@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from kdsl.backend.cpu.strips import Strips
 from kdsl.backend.llvm.module import CodeGenerationError
 from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level, Uniformity
@@ -84,7 +85,7 @@ class Plan:
         """Values that a region stores for later ones."""
         self.stored_variables: set[nodes.Variable] = set()
         """Variables that live from one region to another."""
-        self.has_barriers = any(isinstance(op, nodes.Barrier) for op in nodes.walk(kernel.body))
+        self.has_barriers = any(isinstance(op, nodes.Barrier | Strips) for op in nodes.walk(kernel.body))
         if self.has_barriers:
             _Fission(self).run()
         else:
@@ -189,6 +190,8 @@ class _Fission:
     def run(self) -> None:
         """Fill the plan."""
         for op in nodes.walk(self.plan.kernel.body):
+            if isinstance(op, Strips):
+                self.control(op)
             if self.uniformity.contains_barrier(op):
                 for control in self.uniformity.path(op):
                     self.control(control)

@@ -91,6 +91,10 @@ class Attempt:
         """Whether something has been done that must not be done again."""
         self._loops: list[int] = []
         """For each loop around the present operation, the tests before it."""
+        self.proved: set[nodes.Op] = set()
+        """Loads whose indices are known to be inside in all trips of the loop around the present operation (`hoist`)."""
+        self.units: set[int] = set()
+        """Strides, by the identity of their LLVM values, that are known to be 1."""
         self._loaded = set()
         for op in region.walk():
             if not (isinstance(op, _FIT) or _is_hint(op)) or (isinstance(op, nodes.ForRange) and emission.plan.has_jumps(op)):

@@ -43,6 +43,8 @@ class Launched:
     grid: Point
     times: npt.NDArray[np.uint64]
     """When each block started."""
+    deciding: frozenset[int] = frozenset()
+    """Places of reads by which threads decide whether they come to a barrier or a lane exchange."""
 
     def block(self, number: int) -> Point:
         """The indices of a block."""
@@ -81,7 +83,8 @@ def _finding(launched: Launched, entry: list[int]) -> Finding:
     thread = None if entry[layout.AT_THREAD] == _EVERYONE else launched.thread(entry[layout.AT_THREAD])
     spot = spot_of(_WHAT[place.what], place.location, launched.block(entry[layout.AT_BLOCK]), thread)
     array = None if place.array is None else launched.memories[place.array]
-    index, name = (), None
+    index: tuple[int, ...] = ()
+    name = None
     if array is not None:
         index, name = _index(array, place, entry), array.name
     other = _other(launched, entry) if entry[layout.OTHER] else None
@@ -165,6 +168,8 @@ def _race(launched: Launched, place: Place, entry: list[int], array: Any, elemen
     what = f"a {both[0]} and a {both[1]}" if len(both) == 2 else f"two {both[0].replace('copy', 'copie')}s"
     what = what.replace("a atomic", "an atomic").replace("a asynchronous", "an asynchronous")
     between = "which no barrier separates" if whom == "threads of one block" else "which nothing orders"
+    if {layout.word_site(word), layout.word_site(entry[layout.KEY])} & launched.deciding:
+        between += "; threads decide by it whether they come to a barrier or lane exchange, so perhaps not all do"
     return f"race on {element}{through}: {what} by {whom}, {between}", hint
 
 

@@ -63,10 +63,8 @@ class Finding:
     @property
     def key(self) -> tuple[Any, ...]:
         """The same for findings that are one: kind, kernel and places."""
-        places = (self.spot.place, self.spot.callers) + ((self.other.place, self.other.callers) if self.other else ())
-        if self.kind == "race" and self.other:
-            places = (min(places[:2], places[2:]), max(places[:2], places[2:]))
-        return (self.kind, self.kernel, self.array, places)
+        places = [(spot.place, spot.callers) for spot in (self.spot, self.other) if spot is not None]
+        return (self.kind, self.kernel, self.array, tuple(sorted(places)))  # whichever of the two came first
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -79,7 +77,8 @@ class Finding:
         def spot(of: dict[str, Any] | None) -> Any:
             if of is None:
                 return None
-            return Spot(**{name: tuple(value) if isinstance(value, list) else value for name, value in of.items()})
+            known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in of.items()}
+            return Spot(**known)
 
         known = dict(given, spot=spot(given["spot"]), other=spot(given["other"]), index=tuple(given["index"]))
         return Finding(**known)

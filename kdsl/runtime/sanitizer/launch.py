@@ -19,6 +19,7 @@ from kdsl.ir.abi import layout as arguments_of
 from kdsl.runtime.cpu import CpuFunction
 from kdsl.runtime.sanitizer.describe import Launched, Where, findings
 from kdsl.runtime.sanitizer.session import Session
+from kdsl.runtime.sanitizer.session import session as current
 from kdsl.runtime.sanitizer.shadow import Shadow, shadow_at
 
 
@@ -31,7 +32,7 @@ class InstrumentedCode:
     kernel: nodes.Kernel
     """What it was made from."""
     session: Session
-    """Where findings go."""
+    """Where findings go when the sanitizer has been stopped."""
 
     @property
     def address(self) -> int:
@@ -95,7 +96,7 @@ class SanitizedFunction(CpuFunction):
 
     def run(self, arguments: int, blocks: int, scratch: int = 0) -> None:
         """Run all blocks, in order; take up what was found."""
-        session = self._instrumented.session
+        session = current() or self._instrumented.session
         state = session.state
         with session.lock:
             given = _Arguments(self._layout, arguments)
@@ -112,7 +113,9 @@ class SanitizedFunction(CpuFunction):
             session.launches += 1
             session.kernels.add(self._instrumented.kernel.name)
             if state[layout.FOUND] or state[layout.LOST]:
-                launched = Launched(self._instrumented.kernel, self._sites.places, self._memories, where, given.grid(), times)
+                launched = Launched(
+                    self._instrumented.kernel, self._sites.places, self._memories, where, given.grid(), times, self._sites.deciding()
+                )
                 for finding in findings(launched, session.table):
                     session.add(finding)
                 if state[layout.LOST]:
@@ -137,9 +140,9 @@ class SanitizedFunction(CpuFunction):
             for dimension, extent in enumerate(memory.extents):
                 count *= given.number(extent_slot(memory.name, memory.rank, dimension)) if isinstance(extent, str) else extent
             count *= layout.WORDS
-        elif memory.space == "shared":
+        elif isinstance(memory, nodes.Array) and memory.space == "shared":
             count *= memory.size * layout.WORDS
-        elif memory.space == "local":
+        elif isinstance(memory, nodes.Array) and memory.space == "local":
             count *= memory.size * self._instrumented.kernel.threads
         else:
             count = 0

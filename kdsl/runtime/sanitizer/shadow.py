@@ -43,7 +43,8 @@ class Shadow:
         """The words, for kernels whose smallest number has so many bytes."""
         if self.granule == granule:
             return self.words
-        written = self._bytes_written()[: self.nbytes // granule * granule].reshape(-1, granule).any(axis=1)
+        by_byte = self._bytes_written()[: self.nbytes // granule * granule]
+        written: npt.NDArray[np.bool_] = by_byte.reshape(-1, granule).max(axis=1, initial=False)
         self.granule = granule
         self.words = np.zeros((-(-self.nbytes // granule), layout.WORDS), np.uint64)
         if written.any():

@@ -3,13 +3,13 @@ The hint of what is read soon is one per cache line."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I32, Lanes, Linear, Uniform, Vector
+from kdsl.backend.cpu.ahead import hint
+from kdsl.backend.cpu.lanes import BIT, I32, Lanes, Uniform
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.ir import nodes
 
@@ -92,38 +92,12 @@ def _nothing(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     return ()
 
 
-_LINE: Final = 64
-"""Bytes of a cache line."""
-
-
 def _prefetch(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
-    """One hint for all lanes whose elements lie in a line if those of neighbouring lanes are neighbours, whoever is active; none where that is not known."""
     e = emission
     (source,) = op.elements
-    index = e.storage.index(source.memory, [e.value(i) for i in source.indices])
-    kind = memory_type(source.memory.type)
-    if e.is_fallback or isinstance(index, Vector):
-        return ()
-    places = (
-        [index.scalar]
-        if isinstance(index, Uniform)
-        else [e.memory.place(index, lane) for lane in _first_lanes(index, _LINE // source.memory.type.itemsize)]
-    )
-    for place in places:
-        address = e.builder.gep(e.storage.start(source.memory), [place], source_etype=kind)
-        call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1))
+    if not e.is_fallback:
+        hint(e, source.memory, e.storage.index(source.memory, [e.value(i) for i in source.indices]))
     return ()
-
-
-def _first_lanes(index: Linear, line: int) -> list[int]:
-    """The first lane of each run of at most `line` neighbours, strides that are run-time values taken as 1."""
-    rows = list(zip(*(term.offsets for term in index.terms), strict=True))
-    found = [0]
-    for lane, (before, here) in enumerate(itertools.pairwise(rows), 1):
-        steps = [b - a for a, b in zip(before, here, strict=True)]
-        if sorted(steps) != [0] * (len(steps) - 1) + [1] or lane - found[-1] >= line:
-            found.append(lane)
-    return found
 
 
 EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {

@@ -10,9 +10,11 @@ from llvmlite import ir
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.sanitizer import layout
-from kdsl.backend.cpu.sanitizer.accesses import Form, Space, Touch, access_function
-from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, word
+from kdsl.backend.cpu.sanitizer.accesses import access_function
+from kdsl.backend.cpu.sanitizer.code import BIT, POINTER, WORD, word
+from kdsl.backend.cpu.sanitizer.granules import Form, Space, Touch
 from kdsl.backend.cpu.sanitizer.sites import granule, is_global
+from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
 from kdsl.ir.abi import extent_slot
 
@@ -134,10 +136,23 @@ class Arrays:
             e.kernel.threads == 1,
         )  # fmt: skip
         rows = self._rows([*indices, *([] if counts is None else [counts])], everyone)
-        bits = word(1) if everyone else e.bits(mask)
+        bits = every = word(1) if everyone else e.bits(mask)
+        # of lanes that read one element two stand for all: one of them differs from whoever writes it
+        together = (
+            touch == "read" and not everyone and counts is None and form.space != "local" and all(isinstance(i, Uniform) for i in indices)
+        )
+        if together:
+            bits = self._outermost(every)
         first = word(0) if everyone else e.specials.first_thread
         shadow = e.state if form.space == "none" or touch == "bounds" else self.shadow(memory)
         arguments = [e.state, shadow, word(site << layout.SITE_SHIFT), first, bits, rows, self.description(memory, field, lanes, shape)]
         call = b.call(access_function(e.module, form), arguments)
         e.storage.touches_no_array(call)
-        return call
+        return b.select(b.icmp_unsigned("==", call, bits), every, word(0)) if together else call
+
+    def _outermost(self, bits: Any) -> Any:
+        """The lowest and the highest bit."""
+        b = self.e.builder
+        zeros = call_intrinsic(b, "llvm.ctlz.i64", WORD, bits, ir.Constant(BIT, 0))
+        highest = b.lshr(word(1 << 63), b.and_(zeros, word(63)))
+        return b.and_(b.or_(b.and_(bits, b.neg(bits)), highest), bits)

@@ -55,8 +55,10 @@ def _copy(e: SanitizedEmission, op: nodes.Instruction) -> Any:
     size = count * to.memory.type.itemsize
     indices = [[e.value(i) for i in element.indices] for element in op.elements]
     allowed = e.arrays.look("read", e.sites.element(op, 1), source.memory, indices[1], counts=read, alignment=size, mask=e.mask)
-    mask = e.lanes_of(allowed)
-    return e.arrays.look("copy", e.sites.element(op, 0), to.memory, indices[0], counts=every, alignment=size, mask=mask)
+    # a copy that is left out counts as one: what it lacks is no further fault
+    return e.builder.and_(
+        allowed, e.arrays.look("copy", e.sites.element(op, 0), to.memory, indices[0], counts=every, alignment=size, mask=e.mask)
+    )
 
 
 def _matrices(e: SanitizedEmission, op: nodes.Instruction) -> Any:

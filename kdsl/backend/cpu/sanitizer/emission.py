@@ -1,7 +1,7 @@
 """The emission of instrumented code: that of plain code, with calls around what is to be looked at.
 
 Groups have their usual width, loops are not split. Accesses that the kernel checks itself stay as they are, so that its failures are recorded as always; others
-are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), asynchronous copies (`copies`).
+are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), copies (`copies`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.regions import Regions
 from kdsl.backend.cpu.sanitizer import copies, layout, values
-from kdsl.backend.cpu.sanitizer.accesses import Touch
 from kdsl.backend.cpu.sanitizer.arrays import Arrays
 from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
+from kdsl.backend.cpu.sanitizer.granules import Touch
 from kdsl.backend.cpu.sanitizer.sites import FOUND_ONLY, Sites
 from kdsl.ir import nodes
 from kdsl.ir.abi import PRINT_BYTES, PRINT_DATA
@@ -118,7 +118,8 @@ class SanitizedEmission(Emission):
                     super().operation(op)
             case nodes.Fence():
                 super().operation(op)
-                self._acquire()
+                if op.scope != "block":
+                    self._acquire()
             case nodes.Instruction():
                 with copies.looked_at(self, op):
                     super().operation(op)
@@ -133,7 +134,7 @@ class SanitizedEmission(Emission):
             case nodes.Atomic():
                 with self._looked_at(op):
                     found = super().define(op)
-                if op.order in ("acquire", "acq_rel", "seq_cst"):
+                if op.order in ("acquire", "acq_rel", "seq_cst") and op.scope != "block":
                     self._acquire()
                 return found
             case nodes.Check():

@@ -11,7 +11,7 @@ from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
 
 NAME: Final = "sanitizer.report"
 PARAMETERS: Final = (POINTER, WORD, WORD, WORD, WORD, WORD, WORD, POINTER, WORD, WORD)
-"""State; kind and site (`layout.KIND_SHIFT`, `layout.SITE_SHIFT`); word of the other access; thread; offset; dimension; extent; indices, one row of `step` words
+"""State; kind and site (`layout.KIND_SHIFT`, `layout.SITE_SHIFT`); word of the other access; thread; offset; dimension; extent; indices, a row of `step` words
 per dimension; which of a row; `step` and, above its lowest 32 bits, the number of rows."""
 
 

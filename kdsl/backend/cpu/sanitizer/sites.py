@@ -114,6 +114,30 @@ class Sites:
             case nodes.Cast() | nodes.Binary() | nodes.Unary() | nodes.Fma() if op.type.is_float or nodes.operands(op)[0].type.is_float:
                 self.numbers.append(self.value(op))
 
+    def deciding(self) -> frozenset[int]:
+        """The numbers of the reads by which threads decide whether they come to a barrier or a lane exchange."""
+        read: dict[object, set[int]] = {}
+        while self._spread(read):
+            pass
+        found: set[int] = set()
+        for op in nodes.walk(self._kernel.body):
+            if isinstance(op, nodes.Agreed):
+                found |= read.get(op.value, set())
+        return frozenset(found)
+
+    def _spread(self, read: dict[object, set[int]]) -> bool:
+        """For each value and variable the reads that it comes from; whether any was new."""
+        changed = False
+        for op in nodes.walk(self._kernel.body):
+            own = {self.access(op)} if isinstance(op, nodes.Load) else set()
+            sources: tuple[object, ...] = nodes.operands(op) if not isinstance(op, nodes.Get) else (op.variable,)
+            own |= {number for source in sources for number in read.get(source, ())}
+            key: object = op.variable if isinstance(op, nodes.Set) else op.counter if isinstance(op, nodes.ForRange) else op
+            if own - read.setdefault(key, set()):
+                read[key] |= own
+                changed = True
+        return changed
+
     def _number(self, place: Place) -> int:
         if place not in self._numbers:
             if len(self.places) < MOST_SITES:

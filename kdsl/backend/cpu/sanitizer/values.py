@@ -1,4 +1,4 @@
-"""Values in instrumented code: what a checked build asserts, conversions that do not fit, numbers that stop being numbers, and who takes part in an exchange."""
+"""Values in instrumented code: what a checked build asserts, conversions that do not fit, NaNs and infinities, and who takes part in an exchange."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,28 @@ def test_emits_for_every_processor(name: str, seed: int) -> None:
 @pytest.mark.parametrize(("name", "register"), [("x86-64-v3", "ymm"), ("x86-64-v4", "zmm"), ("aarch64", ".4s")])
 def test_uses_whole_vectors(name: str, register: str) -> None:
     assert register in compile_assembly(scale(), HostCpu(name))
+
+
+def test_narrower_vectors() -> None:
+    narrow = HostCpu("x86-64-v4", narrow=256)
+    assert (narrow.lanes, narrow.vector_bits) == (8, 256)
+    assert "zmm" not in compile_assembly(scale(), narrow)
+    half = HostCpu("x86-64-v3", narrow=128)  # LLVM may still join two of its vectors
+    assert half.lanes == 4
+    assert compile_object(scale(), half) != compile_object(scale(), HostCpu("x86-64-v3"))
+
+
+def test_a_processor_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = HostCpu.detect()
+    monkeypatch.setenv("KDSL_CPU", f"{usual.generation}:128")
+    assert HostCpu.detect() == replace(usual, narrow=128)
+    monkeypatch.setenv("KDSL_CPU", "aarch64" if usual.is_x86 else "x86-64-v3")
+    with pytest.raises(UnsupportedCpuError, match="does not run code for"):
+        HostCpu.detect()
+    for wrong in ("pentium", f"{usual.generation}:64", f"{usual.generation}:wide", f"{usual.generation}:1024"):
+        monkeypatch.setenv("KDSL_CPU", wrong)
+        with pytest.raises(UnsupportedCpuError):
+            HostCpu.detect()
 
 
 def test_is_deterministic() -> None:

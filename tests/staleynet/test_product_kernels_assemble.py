@@ -1,0 +1,66 @@
+"""The kernels of matrix products that are made for a schedule become PTX that ptxas assembles for the GPUs that take them, without spilled registers and
+within a block's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kdsl import Kernel, bf16, f16, f32
+from kdsl.testing.ptx import assemble
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels.convert import combine, low_parts, pack
+from staleynet.ops.schedules import SCHEDULES, choose, load
+
+LIMITS = {"sm_87": 166_912, "sm_110": 232_448}
+"""Bytes of shared memory that a block has on Orin and on Thor."""
+
+
+def spills(kernel: Kernel, target: str) -> int:
+    ptx = kernel.ptx(target)
+    assert ".extern .func" not in ptx
+    return assemble(ptx, target).spills
+
+
+@pytest.mark.parametrize("name", SCHEDULES["wgmma"])
+def test_wgmma(name: str) -> None:
+    kernel = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"][name], a_across=True, b_across=True)
+    assert spills(kernel, "sm_90a") == 0
+
+
+def test_wgmma_of_tf32_and_with_an_epilogue() -> None:
+    assert spills(matmul_hopper.product(f32, f32, SCHEDULES["wgmma"]["128x256"]), "sm_90a") == 0
+    assert spills(matmul_hopper.product(f16, f16, SCHEDULES["wgmma"]["128x128 in turn"], bias=True, gelu=True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("name", SCHEDULES["3xtf32"])
+def test_three_products_of_tf32(name: str) -> None:
+    assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name]), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("name", SCHEDULES["fp32"])
+def test_fp32_with_warps_that_copy(name: str) -> None:
+    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
+def test_mma_for_orin_and_thor(target: str, name: str) -> None:
+    schedule: Any = SCHEDULES["mma"][name]
+    assert spills(matmul_mma.product(bf16, f32, schedule), target) <= (8 if name == "128x256" else 0)
+
+
+def test_what_surrounds_products() -> None:
+    for kernel in (pack(f32, bf16, turned=True), pack(bf16, bf16, turned=False), combine(bf16, bias=True, gelu=True, each=4), combine(f32)):
+        assert spills(kernel, "sm_87") == 0
+    assert spills(low_parts(), "sm_90a") == 0
+    assert spills(combine(f32, each=4, early=True), "sm_90a") == 0
+
+
+def test_schedules_fit_a_block_and_tables_name_them() -> None:
+    for target, limit in LIMITS.items():
+        assert SCHEDULES["mma"][choose("mma", target, 16, limit, (4096, 4096, 4096, 1))].shared_bytes <= limit
+    for family, entries in load("sm_90").items():
+        assert set(entries.values()) <= set(SCHEDULES[family.split()[0]])
+    assert choose("wgmma", "sm_90", 132, 232_448, (8192, 8192, 8192, 1)).startswith("128x256")
+    assert load("sm_80") == {}
