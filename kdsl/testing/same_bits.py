@@ -110,8 +110,9 @@ class SameBits:
         if report.when == "call" and report.passed:
             for name, value in report.user_properties:
                 if name == _PROPERTY:
-                    test, device, read = value  # type: ignore[misc]
-                    self._read.setdefault(str(test), {})[str(device)] = list(read)
+                    recorded: Any = value
+                    test, device, read = recorded
+                    self._read.setdefault(test, {})[device] = read
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare."""
@@ -178,7 +179,7 @@ def _identity(item: pytest.Item) -> tuple[str, Device | None]:
     """The test's id without its device, and the device."""
     call = getattr(item, "callspec", None)
     device = None if call is None else next((value for value in call.params.values() if isinstance(value, Device)), None)
-    if device is None:
+    if call is None or device is None:
         return item.nodeid, None
     base, _, _ = item.nodeid.partition("[")
     parts = call.id.split("-")

@@ -1,7 +1,7 @@
-"""Every kernel gives the same bits on every device, and on the CPU with any number of threads.
+"""Every kernel gives the same bits on every device, and on the CPU with any number of threads and in any order of blocks.
 
 The tests of `test_kernels_match_reference` are run again, whole, once per device; everything that they read back must be equal byte for byte. None of
-these kernels is among the exceptions that the language makes (tensor cores, `fast.*`, atomic additions of floats).
+these kernels is among the exceptions that the language makes (tensor cores, `fast.*`, atomic additions of floats). Where the others are compared stands below.
 """
 
 import inspect
@@ -65,6 +65,8 @@ def test_same_bits(monkeypatch: pytest.MonkeyPatch, function: Callable[..., None
         expected = run_on(cpu)
         kdsl.set_threads(3)
         assert run_on(cpu) == expected, "three threads give other bits than one"
+        with kdsl.testing.shuffled_blocks(len(expected)):
+            assert run_on(cpu) == expected, "another order of blocks gives other bits"
     finally:
         kdsl.set_threads(usual)
     for device in others:

@@ -1,0 +1,98 @@
+"""Every kernel of the model stands here with the test that compares its bits on all devices, or with the reason why none can."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kdsl
+import kdsl.testing
+from staleynet.kernels.convert import low_parts
+
+HERE = Path(__file__).parent
+KERNELS = HERE.parent.parent / "staleynet" / "kernels"
+REFERENCE = "test_kernels_match_reference.py::test_"
+PRODUCTS = "test_products_add_in_the_written_order.py::test_the_bits_are_those_of_the_model"
+TENSOR_CORES = "tensor cores: the same bits on every run, others on another kind of device"
+
+COMPARED = {
+    "causal_softmax": f"{REFERENCE}causal_softmax",
+    "causal_softmax_backward": f"{REFERENCE}causal_softmax",
+    "accumulate": f"{REFERENCE}elementwise",
+    "add": f"{REFERENCE}elementwise",
+    "scale": f"{REFERENCE}elementwise",
+    "add_bias": f"{REFERENCE}add_bias",
+    "gelu": f"{REFERENCE}gelu",
+    "gelu_backward": f"{REFERENCE}gelu",
+    "rotary": f"{REFERENCE}rotary",
+    "look_up": f"{REFERENCE}embedding",
+    "look_up_with_positions": f"{REFERENCE}embedding",
+    "embedding_gradient": f"{REFERENCE}embedding",
+    "position_gradient": f"{REFERENCE}embedding",
+    "cross_entropy": f"{REFERENCE}cross_entropy",
+    "cross_entropy_backward": f"{REFERENCE}cross_entropy",
+    "rms_norm": f"{REFERENCE}rms_norm",
+    "rms_norm_backward": f"{REFERENCE}rms_norm",
+    "rms_norm_weight_partial": f"{REFERENCE}rms_norm",
+    "add_chunks": f"{REFERENCE}rms_norm",
+    "sum_of_squares": f"{REFERENCE}sum_of_squares",
+    "adamw": f"{REFERENCE}adamw",
+    "frame": f"{REFERENCE}framing",
+    "overlap_add": f"{REFERENCE}framing",
+    "power_spectrum": f"{REFERENCE}spectra",
+    "phase_step": f"{REFERENCE}spectra",
+    "log_compress": f"{REFERENCE}log_compress",
+    "nearest_codeword": f"{REFERENCE}nearest_codeword",
+    "codeword_update": f"{REFERENCE}codewords",
+    "subtract_codeword": f"{REFERENCE}codewords",
+    "matmul_naive": f"{REFERENCE}matmul",
+    "matmul_tiled": f"{REFERENCE}matmul",
+    # the rest is chosen by device and size; all of it is compared with one model, and so with each other
+    "matmul_register_blocked": PRODUCTS,
+    "matmul_cache_blocked": PRODUCTS,
+    "matmul_wide": PRODUCTS,
+    "matmul_pack": PRODUCTS,
+    "matmul_combine": PRODUCTS,
+    "matmul_low_parts": f"{Path(__file__).name}::test_low_parts",
+}
+EXCEPTIONS = {"matmul_mma": TENSOR_CORES, "matmul_hopper": TENSOR_CORES, "matmul_3xtf32": TENSOR_CORES}
+
+
+def declared() -> set[str]:
+    """The names of all kernels, also of those that are made for a schedule."""
+    return {
+        node.name
+        for path in KERNELS.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(d, ast.Call) and isinstance(d.func, ast.Name) and d.func.id == "kernel" for d in node.decorator_list)
+    }
+
+
+def test_every_kernel_is_compared_or_an_exception() -> None:
+    assert declared() == COMPARED.keys() | EXCEPTIONS.keys()
+
+
+@pytest.mark.parametrize("where", sorted(set(COMPARED.values())))
+def test_the_tests_exist(where: str) -> None:
+    file, _, name = where.partition("::")
+    functions = {node.name for node in ast.parse((HERE / file).read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+    assert name in functions
+
+
+@pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
+def test_low_parts(device: kdsl.Device) -> None:
+    """On numbers of all sizes, halves between two of tf32 among them; what is read is compared between devices."""
+    bits = np.random.default_rng(0).integers(0, 2**32, (1, 1, 33, 36), dtype=np.uint32)
+    bits[..., ::3] = (bits[..., ::3] & 0xFFFFE000) | 0x1000
+    x = bits.view(np.float32)
+    y = device.array(np.full(x.shape, np.nan, np.float32))
+    low_parts()(y, device.array(x))
+    found = y.numpy()
+    usual = np.isfinite(x) & (np.abs(x) < 1e38) & (np.abs(x) > 1e-30)
+    upper = ((bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)).astype(np.uint32).view(np.float32)
+    rest = x[usual].astype(np.float64) - upper[usual]
+    assert (np.abs(found[usual] - rest) <= 2.0**-11 * np.abs(rest)).all()
