@@ -2,12 +2,15 @@
 
 python benchmarks/launch.py [--device cuda|cpu] [--quick]
 
-A row per kernel: 0, 1, 4 and 16 arrays, and a struct of 16 and 64 numbers; grids of one block that do almost nothing. Columns, in microseconds: `raw` is cuLaunchKernel through cuda.bindings with
-arguments that are packed already (the faster one of its two forms; the same compiled kernel as ours), `call` is the kernel called as usual, `prepared` a launch of `kernel.prepare`, `exchanged`
-the same with another array (another struct) each time. Peers take part where they import: CuPy (RawKernel), Triton, Numba (numba-cuda); those without structs get their numbers one by one. Runs of
-some hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then 200 launches as a graph: replay on the host, and until the device is done.
+A row per kernel: 0, 1, 4 and 16 arrays, and a struct of 16 and 64 numbers; grids of one block that do almost nothing. Columns, in microseconds: `raw`
+is cuLaunchKernel through cuda.bindings with arguments that are packed already (the faster one of its two forms; the same compiled kernel as ours),
+`call` is the kernel called as usual, `prepared` a launch of `kernel.prepare`, `exchanged` the same with another array (another struct) each time.
+Peers take part where they import: CuPy (RawKernel), Triton, Numba (numba-cuda); those without structs get their numbers one by one. Runs of some
+hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then 200 launches as a graph: replay on the host, and
+until the device is done.
 
-The last line is `geomean RATIO`: the best peer against our call (`raw` where no peer imports); above 1: ours is faster. On the CPU there is neither raw call nor ratio.
+The last line is `geomean RATIO`: the best peer against our call (`raw` where no peer imports); above 1: ours is faster. On the CPU there is neither
+raw call nor ratio.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ which the contract or the grid speaks, a compile-time constant) all checks of th
 
 from __future__ import annotations
 
+import functools
 import struct
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from kdsl.errors import LaunchError
 from kdsl.ir.abi import Argument, encoded
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kdsl.launch.bind import Launcher
     from kdsl.launch.plan import Runner
 
-_WORD: Final = struct.Struct("=Q")
-
 
 def checked(entry: Callable[..., Any] | None, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Launch:
     """The launch that `entry` would make with these arguments, checked and not made. Raises what the launch would raise."""
@@ -40,16 +38,22 @@ def checked(entry: Callable[..., Any] | None, arguments: Sequence[Any], keywords
     return check.found
 
 
-@dataclass(frozen=True)
 class _Place:
     """Where a parameter is packed, and what may be packed there without further checks."""
 
-    accept: Callable[[Any], Any]
-    """From a new argument to what is packed, None if all checks have to be made again."""
-    pack: Callable[..., None]
-    """`pack(buffer, offset, value)`."""
-    offset: int
-    """Bytes from the start of the buffer."""
+    __slots__ = ("accept", "is_array", "pack", "rivals")
+
+    def __init__(
+        self, accept: Callable[[Any], Any], pack: Callable[[Any], None], rivals: Sequence[str] = (), *, is_array: bool = False
+    ) -> None:
+        self.is_array = is_array
+        """Whether it is an array."""
+        self.accept = accept
+        """From a new argument to what is packed, None if all checks have to be made again."""
+        self.pack = pack
+        """Packs it."""
+        self.rivals = rivals
+        """The arrays with which an array may not share memory."""
 
 
 class _State:
@@ -83,26 +87,19 @@ class _State:
             array.memory.join(stream)
         self.generation = generation
 
-    def check_overlap(self, arrays: Mapping[str, Array]) -> None:
-        """Raise LaunchError if arrays that take the place of others may not share memory with the rest."""
-        plan = self.launch.plan
-        for name, array in arrays.items():
-            for rival in plan.rivals[name]:
-                other = arrays[rival] if rival in arrays else self.arrays[rival]
-                if array.start < other.end and other.start < array.end:
-                    plan.check_overlap(name, array, rival, other)
+    def overlaps(self, place: _Place, array: Array, changes: Mapping[str, Any]) -> bool:
+        """Whether a new array shares memory with one that it may not share any with, or only under conditions."""
+        for rival in place.rivals:
+            other = changes[rival] if rival in changes else self.arrays[rival]
+            if array.start < other.end and other.start < array.end:
+                return True
+        return False
 
-    def write(self, written: Sequence[tuple[_Place, Any]], under_way: Sequence[None]) -> bool:
-        """Pack other arguments; False, and nothing is packed, if a launch of another thread may be reading them."""
-        runner, self.runner = self.runner, None  # first: a launch that finds it is counted already
-        try:
-            if under_way:
-                return False
-            for place, value in written:
-                place.pack(self.buffer, place.offset, value)
-            return True
-        finally:
-            self.runner = runner
+    def keep(self, name: str, array: Array) -> None:
+        """Hold a new array."""
+        self.arrays[name] = array
+        if array.memory.stream is not self.launch.stream:
+            self.generation = None  # the stream may have to join it
 
 
 class PreparedLaunch:
@@ -141,7 +138,7 @@ class PreparedLaunch:
         Raises what `update` raises, and LaunchError if an array has been freed.
         """
         if changes:
-            self.update(**changes)
+            self._exchange(changes)
         if captures and launch_recorder(self.stream.device) is not None:
             return self._whole()
         under_way = self._under_way
@@ -170,31 +167,55 @@ class PreparedLaunch:
         Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
         anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
         """
+        self._exchange(changes)
+
+    def _exchange(self, changes: dict[str, Any]) -> None:
         with self._lock:
             state = self._state
-            if state.places is None:
-                state.places = _places(state.launch, self._launcher.deciding)
-            written: list[tuple[_Place, Any]] = []
-            arrays: dict[str, Array] = {}
-            for name, value in changes.items():
-                place = state.places.get(name)
-                found = place.accept(value) if place is not None else None
-                if place is None or found is None:
-                    self._again(changes)
-                    return
-                written.append((place, found))
-                if value.__class__ is Array:
-                    arrays[name] = value
-            if arrays:
-                state.check_overlap(arrays)
-            if not state.write(written, self._under_way):
-                self._again(changes)
+            places = state.places
+            if places is None:
+                places = state.places = _places(state, self._launcher.deciding)
+            if len(changes) == 1:  # the usual case, without lists
+                ((name, value),) = changes.items()
+                place = places.get(name)
+                found = None if place is None else place.accept(value)
+                if place is not None and found is not None and not (place.rivals and state.overlaps(place, value, changes)):
+                    runner, state.runner = state.runner, None  # a launch that has found it is counted already
+                    if not self._under_way:
+                        place.pack(found)
+                        state.runner = runner
+                        self._arguments[name] = value
+                        if place.is_array:
+                            state.keep(name, value)
+                        return
+                    state.runner = runner
+            elif self._exchange_all(state, places, changes):
                 return
-            self._arguments.update(changes)
-            for name, array in arrays.items():
-                state.arrays[name] = array
-                if array.memory.stream is not self.stream:
-                    state.generation = None  # the stream may have to join it
+            self._again(changes)
+
+    def _exchange_all(self, state: _State, places: Mapping[str, _Place], changes: dict[str, Any]) -> bool:
+        """Whether the arguments could be exchanged without further checks."""
+        written: list[tuple[_Place, Any, str, Any]] = []
+        for name, value in changes.items():
+            place = places.get(name)
+            found = None if place is None else place.accept(value)
+            if place is None or found is None:
+                return False
+            written.append((place, found, name, value))
+        if any(state.overlaps(place, value, changes) for place, _, _, value in written):
+            return False
+        runner, state.runner = state.runner, None
+        if self._under_way:  # a launch of another thread may be reading the packed arguments
+            state.runner = runner
+            return False
+        for place, found, _, _ in written:
+            place.pack(found)
+        state.runner = runner
+        self._arguments.update(changes)
+        for place, _, name, value in written:
+            if place.is_array:
+                state.keep(name, value)
+        return True
 
     def on(self, stream: Stream) -> PreparedLaunch:
         """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""
@@ -224,17 +245,19 @@ class PreparedLaunch:
         raise TypeError("a prepared launch belongs to its process and is neither pickled nor copied: prepare another one")
 
 
-def _places(launch: Launch, deciding: Container[str]) -> dict[str, _Place]:
+def _places(state: _State, deciding: Container[str]) -> dict[str, _Place]:
     """What of the arguments of a launch can be exchanged without making all checks again."""
-    plan, kernel = launch.plan, launch.kernel
+    launch, plan = state.launch, state.launch.plan
     starts = {slot.name: slot.offset for slot in plan.layout.slots if slot.kind == "address"}
     packed = arguments_by_name(plan.layout)
     places: dict[str, _Place] = {}
     for name, value in launch.arguments.items():
         if f"{name}.address" in starts and isinstance(value, Array):
-            places[name] = _Place(_array(value, plan.alignment_of(name)), _WORD.pack_into, starts[f"{name}.address"])
+            pack = functools.partial(struct.Struct("=Q").pack_into, state.buffer, starts[f"{name}.address"])
+            places[name] = _Place(_array(value, plan.alignment_of(name)), pack, plan.rivals[name], is_array=True)
         elif name in packed and plan.can_lie_ready and name not in deciding:
-            places[name] = _place(kernel, name, packed[name], value)
+            accept, code = _value(launch.kernel, name, packed[name], value)
+            places[name] = _Place(accept, functools.partial(struct.Struct(f"={code}").pack_into, state.buffer, packed[name].offset))
     return places
 
 
@@ -257,13 +280,12 @@ def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
     return accept
 
 
-def _place(kernel: str, name: str, argument: Argument, value: Any) -> _Place:
-    slot = argument.slots[0]
-    if argument.struct is not None:
-        size, kind = argument.struct.type.size, type(value)
-        pack = struct.Struct(f"={size}s").pack_into
-        return _Place(lambda new: struct_bytes(kernel, name, new) if type(new) is kind else None, pack, argument.offset)
-    return _Place(_number(kernel, name, slot.type), struct.Struct(f"={slot.code}").pack_into, slot.offset)
+def _value(kernel: str, name: str, argument: Argument, value: Any) -> tuple[Callable[[Any], Any], str]:
+    """What accepts a number or a struct, and how it is packed."""
+    slot, kind = argument.slots[0], type(value)
+    if argument.struct is None:
+        return _number(kernel, name, slot.type), slot.code
+    return lambda new: struct_bytes(kernel, name, new) if type(new) is kind else None, f"{argument.struct.type.size}s"
 
 
 def _number(kernel: str, name: str, of: DType) -> Callable[[Any], Any]:

@@ -105,7 +105,11 @@ def test_the_bits_are_those_of_the_model(device: kdsl.Device, size: tuple[int, i
     assert (parts > 1) == (size in LONG)
     alpha = 0.7
     plain = modelled(a, b, parts, alpha)
-    ways: list[tuple[dict[str, Any], Floats]] = [({}, plain), ({"accumulate": True}, c + plain), ({"bias": device.array(bias)}, plain + bias)]
+    ways: list[tuple[dict[str, Any], Floats]] = [
+        ({}, plain),
+        ({"accumulate": True}, c + plain),
+        ({"bias": device.array(bias)}, plain + bias),
+    ]
     for turned, (options, wanted) in [*product(product((False, True), repeat=2), ways[:1]), *(((False, False), way) for way in ways[1:])]:
         out = device.array((c if options.get("accumulate") else np.full_like(c, np.nan)).ravel())
         left, right = operand(device, a, turned[0]), operand(device, b, turned[1])
