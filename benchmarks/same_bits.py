@@ -67,6 +67,14 @@ def token_streams(file: Path, data: Path | None, configuration: Configuration) -
     return [streams[name] for name in sorted(streams)]
 
 
+def digest_of(streams: Sequence[NDArray[np.int32]]) -> str:
+    """SHA-256 of all tokens, with the length of each stream before it. (A file's own would depend on the order of its entries, which is any.)"""
+    digest = hashlib.sha256()
+    for stream in streams:
+        digest.update(len(stream).to_bytes(8, "little") + stream.astype("<i4").tobytes())
+    return digest.hexdigest()
+
+
 def train(
     device: kdsl.Device, configuration: Configuration, streams: Sequence[NDArray[np.int32]], steps: int, seed: int
 ) -> Iterator[Training]:
@@ -122,9 +130,7 @@ def main(tokens: Path, data: Path | None, names: tuple[str, ...], config_name: s
     """Train on several devices and compare all bits."""
     configuration = configuration_named(config_name)
     streams = token_streams(tokens, data, configuration)
-    print(
-        f"{tokens}: {len(streams)} recordings, {sum(map(len, streams))} tokens, SHA-256 {hashlib.sha256(tokens.read_bytes()).hexdigest()}"
-    )
+    print(f"{tokens}: {len(streams)} recordings, {sum(map(len, streams))} tokens, SHA-256 {digest_of(streams)}")
     if not steps:
         return
     if sequences is not None:
