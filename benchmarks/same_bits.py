@@ -109,9 +109,9 @@ def differences(first: Training, other: Training, places: Layout) -> list[str]:
         part = slice(parameter.offset, parameter.offset + parameter.size)
         if different[part].any():
             i = int(np.flatnonzero(different[part])[0])
-            one, two = float(first.weights[part][i]), float(other.weights[part][i])
+            this, that = float(first.weights[part][i]), float(other.weights[part][i])
             where = f"{parameter.name} at {tuple(int(n) for n in np.unravel_index(i, parameter.shape))}"
-            found.append(f"{int(different.sum())} of {different.size} weights, the first {where}: {one.hex()} and {two.hex()}")
+            found.append(f"{int(different.sum())} of {different.size} weights, the first {where}: {this.hex()} and {that.hex()}")
             break
     return found
 
