@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from kdsl.backend.llvm import bits, narrow
-from kdsl.backend.llvm.module import call_intrinsic, mangled, value_type
+from kdsl.backend.llvm.module import call_intrinsic, freeze, mangled, value_type
 from kdsl.ir import nodes
 from kdsl.lang.types import F32, F64, I32, I64, DType, float_bits_of
 
@@ -254,6 +254,10 @@ class Arithmetic:
             too_large = b.icmp_signed("<", rest, ir.Constant(x.type, [0] * x.type.count))
             one = ir.Constant(x.type, [1] * x.type.count)
             return b.select(too_large, b.sub(rough, one), rough), b.select(too_large, b.add(rest, y), rest)
+        if isinstance(x.type, ir.VectorType) and not isinstance(y, ir.Constant):
+            # With AVX-512, LLVM's code generator makes `c ? x : x / z` of `x / (c ? 1 : z)` where z is "never 0", as `-2 >> n` is to it: it forgets that z is
+            # undefined where n is too large, whatever c says there, and the processor divides by 0. Of what is frozen it knows no such thing.
+            y = freeze(b, y)
         quotient = b.udiv(x, y)
         return quotient, b.sub(x, b.mul(quotient, y))
 

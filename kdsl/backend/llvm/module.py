@@ -107,6 +107,14 @@ def call_intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments
     return builder.call(intrinsic(builder.module, name, result, [a.type for a in arguments]), arguments)
 
 
+def freeze(builder: ir.IRBuilder, value: Any) -> Any:
+    """The value, made definite where LLVM may take it for anything ("freeze" of its language reference; llvmlite has no form for it). At the end of a block."""
+    frozen = ir.Instruction(builder.block, value.type, "freeze", [value])
+    builder.block.instructions.append(frozen)
+    builder.position_at_end(builder.block)
+    return frozen
+
+
 class _LoopNode(ir.MDValue):  # type: ignore[misc]
     """A metadata node that names itself first, as one of a loop must (LLVM language reference, "llvm.loop"); llvmlite has no form for it."""
 

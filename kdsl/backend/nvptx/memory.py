@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.module import memory_type, value_type
+from kdsl.backend.llvm.module import freeze, memory_type, value_type
 from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.entry import CONSTANT, SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
@@ -223,7 +223,7 @@ class Memory:
             if self._entry.promises[memory].constant:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
         elif memory.space == "local":
-            loaded = _freeze(b, loaded)
+            loaded = freeze(b, loaded)  # a check must not see an element that was never written as something else at each use
         else:
             self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)
@@ -306,11 +306,3 @@ def _dynamic_shared(module: ir.Module) -> Any:
 def _value(builder: ir.IRBuilder, of: DType, loaded: Any) -> Any:
     """An element as a value. Any byte but 0 is True."""
     return builder.icmp_unsigned("!=", loaded, _I8(0)) if of.is_bool else loaded
-
-
-def _freeze(builder: ir.IRBuilder, value: Any) -> Any:
-    """The value, made definite. LLVM may take an element that was never written for anything, at each use for something else, which a check must not see."""
-    frozen = ir.Instruction(builder.block, value.type, "freeze", [value])
-    builder.block.instructions.append(frozen)
-    builder.position_at_end(builder.block)
-    return frozen
