@@ -60,8 +60,10 @@ def build(
         except KernelError:
             if decisions.changed:  # with what has been learned the error may disappear
                 continue
-            if ctx.weak_names and decisions.adapted:
-                decisions.settle(ctx.weak_names)  # or become one that says what the types really are
+            if ctx.weak_names:
+                decisions.settle(
+                    ctx.weak_names
+                )  # with the types that these names have alone, too, or become one that says what the types really are
                 continue
             raise
         if decisions.changed:

@@ -189,7 +189,8 @@ def new_slot(ctx: Context, name: str, value: Value, key: Key, node: ast.AST, val
     if not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
         return FixedSlot(value, place)
     loose = is_loose(ctx, value)
-    decided = ctx.decisions.types.get(key) or NameType(type_of(value), loose, place)
+    # what an earlier pass decided counts for what starts as a literal only: the value may have been weak then, and have its own type by now
+    decided = (ctx.decisions.types.get(key) if loose else None) or NameType(type_of(value), loose, place)
     slot = Slot(ctx.new_variable(name, decided.type), key, decided.weak, loose, decided.location)
     if slot.weak:
         ctx.weak_names[key] = decided

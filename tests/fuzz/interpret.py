@@ -20,6 +20,7 @@ from tests.fuzz.cells import Cells, Strided, new_cells
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import (
+    Choice,
     IllTyped,
     Literal,
     Memory,
@@ -254,7 +255,8 @@ class Body(Expressions):
 
     def bind(self, name: str, value: Value, code: str | None = None) -> str:
         """The code of a value as the name takes it; afterwards the name has a type. (`code` replaces the value's own.)"""
-        before = self.types.get(name) or self.known.get(name)
+        # what is known is of names that start as literals; one that did in an earlier pass may start with a number of its own type by now
+        before = self.types.get(name) or (self.known.get(name) if isinstance(value, Literal | Choice) else None)
         if before is None and name in self.names and name not in self.program.globals:
             before = NameType(self.names[name], False, False)  # a parameter
         if isinstance(value, Vector) and before is not None:

@@ -1,5 +1,5 @@
-"""With AVX-512, `x // (u16(65534) >> n)` ended the process for n of 16 and more: LLVM takes a shifted number whose upper bit is set for "never 0", which it is but
-where the amount is too large and the result undefined, and moves the division out of the choice that puts 1 in place of 0."""
+"""With AVX-512, `x // (u16(65534) >> n)` ended the process for n of 16 and more: LLVM takes a shifted number whose upper bit is set for "never 0", which
+it is but where the amount is too large and the result undefined, and moves the division out of the choice that puts 1 in place of 0."""
 
 import numpy as np
 import pytest

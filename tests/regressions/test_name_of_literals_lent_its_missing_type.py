@@ -1,0 +1,51 @@
+"""A name that only literals are assigned to is an i64 or an f32, and so is what is computed from it. Two ways to forget it: `v = abs(n)` kept the type
+that it had met while that of `n` was open ("`v` would have two types, u8 and i64"), and `s //= u16(t)` was refused as a literal's if nothing else had settled
+the type of `s`."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from from_text import DEVICES, kernel_of, module, result_of
+
+import kdsl
+
+I64, F32 = kdsl.dtype("i64"), kdsl.dtype("f32")
+COUNTED = """n = 0
+while n < x[0]:
+    n += 1
+"""
+BODIES = {
+    "a name": "v = abs(n) << 47\nv |= x[1]\ny[0] = v",
+    "a name that meets its own type": "v = n\nv |= x[1]\nv |= i64(1) << 40\ny[0] = v",
+    "a name that joins it": "v = abs(n) << 47\nv |= x[1]\nw = 0\nw = v\nw |= x[1]\ny[0] = w",
+    "a parameter": "y[0] = joined(abs(n), x[1])",
+}
+EXPECTED = {
+    "a name": 3 << 47 | 5,
+    "a name that meets its own type": 1 << 40 | 7,
+    "a name that joins it": 3 << 47 | 5,
+    "a parameter": 3 << 47 | 5,
+}
+JOINED = module("@function\ndef joined(a: i64, b: u8) -> i64:\n    a <<= 47\n    a |= b\n    return a")["joined"]
+
+
+@DEVICES
+@pytest.mark.parametrize("what", BODIES)
+def test_integers(device: Any, what: str) -> None:
+    kernel = kernel_of("y: SliceMut[i64], x: Slice[u8]", COUNTED + BODIES[what], "grid=1, block=1", joined=JOINED)
+    assert result_of(device, kernel, 1, I64, np.array([3, 5], np.uint8)).tolist() == [EXPECTED[what]]
+
+
+@DEVICES
+@pytest.mark.parametrize("growing", ["s += f32(u32(7))", "for _ in range(14):\n    s += 0.5"])
+def test_floats(device: Any, growing: str) -> None:
+    kernel = kernel_of("y: SliceMut[f32], x: Slice[u16]", f"s = 0.0\n{growing}\ns //= x[0]\ny[0] = s", "grid=1, block=1")
+    assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [3.0]
+
+
+def test_a_number_of_a_type_stays_one() -> None:
+    """What joins with it must be able to: an i64 and a u64 do not meet, although the literals that it is made of would be either."""
+    kernel = kernel_of("y: SliceMut[u64], x: Slice[u8]", COUNTED + "v = abs(n)\nv |= u64(x[1])\ny[0] = v", "grid=1, block=1")
+    with pytest.raises(kdsl.KernelError, match=r"no type holds all values of both|two types"):
+        kernel.ir()
