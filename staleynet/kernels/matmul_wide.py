@@ -94,8 +94,8 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
-    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the depth
-    of a stage.
+    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the
+    depth of a stage.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
     WARP_ROWS, WARP_COLUMNS, LANE_ROWS = schedule.warp_rows, schedule.warp_columns, schedule.lane_rows
