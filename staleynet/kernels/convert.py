@@ -39,8 +39,6 @@ TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
 """Rows of a block's threads."""
-DOWN = 4
-"""Rows of a thread."""
 
 
 @struct
@@ -152,11 +150,11 @@ def low_parts() -> Kernel:
     return matmul_low_parts
 
 
-def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False) -> Kernel:
+def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, down: int = 1, early: bool = False) -> Kernel:
     """The kernel C <- alpha (sum of parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
 
-    A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four. `early` lets blocks
-    begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    A thread has `down` rows, and `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four.
+    `early` lets blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
     """
     fours = FOURS[result.name]
 
@@ -171,7 +169,7 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         return value
 
     @kernel(
-        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(DOWN * LINES, TILE * each)),
+        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(down * LINES, TILE * each)),
         block=(TILE, LINES),
         requires=("parts.shape[1] == c.shape[0] * c.shape[1]", "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]"),
         programmatic=early,
@@ -188,7 +186,7 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
             launch_dependents()
         inside = p < c.shape[0] and q < c.shape[1] and column < to.shape[3]
         if inside and tile.batch < parts.shape[1] and column < of.shape[3]:
-            for i in unroll(DOWN):
+            for i in unroll(down):
                 row = tile.row + thread_idx.y + LINES * i
                 if row < c.shape[2] and row < parts.shape[2]:
                     if each == 4:

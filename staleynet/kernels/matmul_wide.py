@@ -48,6 +48,8 @@ from kdsl import (
 )
 from staleynet.kernels.matmul_hopper import place
 
+LANE_ROWS, LANE_COLUMNS = 8, 4
+"""How the lanes of a warp lie over its part of a tile."""
 TURNERS = 128
 """Threads that turn tiles; the first of them also starts the copies."""
 
@@ -70,12 +72,6 @@ class Schedule:
     """Registers of a thread that multiplies, taken from the warps that copy; 0 leaves all as they are."""
     depth: int = 16
     """Steps of k per stage: 8, 16 or 32."""
-    lane_rows: int = 8
-    """Lanes of a warp along the rows; the others lie along the columns."""
-    early: bool = False
-    """Whether the operands of the next step are read before the products of the present one."""
-    swap: bool = False
-    """Whether products go down the columns first."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
@@ -94,12 +90,11 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
-    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the depth
-    of a stage.
+    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the
+    depth of a stage.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
-    WARP_ROWS, WARP_COLUMNS, LANE_ROWS = schedule.warp_rows, schedule.warp_columns, schedule.lane_rows
-    LANE_COLUMNS = 32 // LANE_ROWS
+    WARP_ROWS, WARP_COLUMNS = schedule.warp_rows, schedule.warp_columns
     WARPS = WARP_ROWS * WARP_COLUMNS
     THREADS = 32 * WARPS
     UP = ROWS // WARP_ROWS // LANE_ROWS // 4  # vectors of rows of a thread
@@ -110,7 +105,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     BYTES = ((ROWS if a_across else 0) + (COLUMNS if b_across else 0)) * DEPTH * 4
     RAW_BYTES = ((0 if a_across else ROWS) + (0 if b_across else COLUMNS)) * DEPTH * 4
     RAW_ROWS = (8 if a_across else ROWS, 8 if b_across else COLUMNS)
-    REGISTERS, EARLY, SWAP = schedule.registers, schedule.early, schedule.swap
+    REGISTERS = schedule.registers
     SPARE = 40 if THREADS == 256 else 32
     AT_ONCE = (2 if SPARE < 40 else 4) if schedule.registers else 8
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
@@ -153,16 +148,23 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 tma_load(right, slot, b, (p, q, k, column), bars, slot)
 
     @function
-    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, to: i64, my_row: i64, my_column: i64) -> None:
-        """Read the thread's rows and columns at depth k of a stage, into the first or the second half of u and v."""
+    def fetch(u: Any, v: Any, lefts: Any, rights: Any, s: i64, k: i64, my_row: i64, my_column: i64) -> None:
+        """Read the thread's rows and columns at depth k of a stage."""
         for i in unroll(UP):
             w = lefts[s, k, my_row + LANE_ROWS * i]
             for e in unroll(4):
-                u[to, 4 * i + e] = w[e]
+                u[4 * i + e] = w[e]
         for j in unroll(SIDE):
             w = rights[s, k, my_column + LANE_COLUMNS * j]
             for e in unroll(4):
-                v[to, 4 * j + e] = w[e]
+                v[4 * j + e] = w[e]
+
+    @function
+    def add_products(sums: Any, u: Any, v: Any) -> None:
+        """Add the products of a step of k; the assembler makes most of them if they go down the columns."""
+        for j in unroll(4 * SIDE):
+            for i in unroll(4 * UP):
+                sums[i, j] = fma(u[i], v[j], sums[i, j])
 
     @function
     def steps_of(a: Any) -> i64:
@@ -252,27 +254,14 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             warp, lane = warp_index() % WARPS, lane_index()
             my_row = warp // WARP_COLUMNS * (ROWS // WARP_ROWS // 4) + lane // LANE_COLUMNS
             my_column = warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS // 4) + lane % LANE_COLUMNS
-            u, v = local_array((2, 4 * UP), f32), local_array((2, 4 * SIDE), f32)
+            u, v = local_array(4 * UP, f32), local_array(4 * SIDE, f32)
             whole = a.shape[inner_a] // DEPTH if rest else steps_of(a)
             for step in range(whole):
                 s = step % STAGES
                 barrier_wait(full, s, step // STAGES)
-                if EARLY:
-                    fetch(u, v, lefts, rights, s, 0, 0, my_row, my_column)
                 for k in unroll(DEPTH):
-                    if EARLY:
-                        if k + 1 < DEPTH:
-                            fetch(u, v, lefts, rights, s, k + 1, (k + 1) % 2, my_row, my_column)
-                    else:
-                        fetch(u, v, lefts, rights, s, k, k % 2, my_row, my_column)
-                    if SWAP:
-                        for j in unroll(4 * SIDE):
-                            for i in unroll(4 * UP):
-                                sums[i, j] = fma(u[k % 2, i], v[k % 2, j], sums[i, j])
-                    else:
-                        for i in unroll(4 * UP):
-                            for j in unroll(4 * SIDE):
-                                sums[i, j] = fma(u[k % 2, i], v[k % 2, j], sums[i, j])
+                    fetch(u, v, lefts, rights, s, k, my_row, my_column)
+                    add_products(sums, u, v)
                 if lane == 0:
                     barrier_arrive(empty, s)
             if rest and whole < steps_of(a):
@@ -280,10 +269,8 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 s = whole % STAGES
                 barrier_wait(full, s, whole // STAGES)
                 for k in range(a.shape[inner_a] - whole * DEPTH):
-                    fetch(u, v, lefts, rights, s, k, 0, my_row, my_column)
-                    for i in unroll(4 * UP):
-                        for j in unroll(4 * SIDE):
-                            sums[i, j] = fma(u[0, i], v[0, j], sums[i, j])
+                    fetch(u, v, lefts, rights, s, k, my_row, my_column)
+                    add_products(sums, u, v)
             fours = as_vectors(c, 4) if vectors else c
             p, q, y, x = my_tile(c)
             one, two = i64(p), i64(q)

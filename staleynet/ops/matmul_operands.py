@@ -15,8 +15,6 @@ ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
 SPLIT_DEPTH = 512
 """Steps of k that a part has at least."""
-ENOUGH_TILES = 96
-"""Tiles of 64 x 128 that occupy a large GPU well enough."""
 MOST_PARTS = 16
 """Parts at most."""
 
@@ -124,9 +122,7 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
     if precision in ("fp32", "3xtf32"):
         tiles = -(-m // 128) * -(-n // 256)
     else:
-        tiles = -(-m // 128) * -(-n // 128)
-        if -(-m // 64) * -(-n // 128) >= ENOUGH_TILES:
-            return 1
+        tiles = -(-m // 64) * -(-n // 128)
     wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1

@@ -74,8 +74,9 @@ def finish(c: Matrix, sums: Matrix, epilogue: Epilogue) -> None:
     """C <- the sum of the parts, and what else becomes of it."""
     offsets = epilogue.bias if epilogue.bias is not None else sums.base[:0]
     fours = c.strides[3] == 1 and c.shape[3] % 4 == 0 and all(stride % 4 == 0 for stride in c.strides[:3]) and c.base.address % 16 == 0
+    # With one part several rows per thread keep more reads under way; with several the parts do, and C is small.
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours, on_hopper(c.base))(
+    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours, 4 if sums.shape[0] == 1 else 1, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -262,5 +263,5 @@ def _mma_kernel(element: Any, result: Any, name: str, vectors: bool) -> Kernel:
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool, fours: bool, early: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, early=early)
+def _combine(result: Any, bias: bool, gelu: bool, fours: bool, down: int, early: bool) -> Kernel:
+    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, down=down, early=early)

@@ -29,11 +29,11 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x64": matmul_3xtf32.Schedule(64, stages=4),
     },
     "fp32": {
-        "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216, swap=True),
-        "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112, swap=True),
-        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216, swap=True),
-        "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4, swap=True),
-        "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2, swap=True),
+        "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
+        "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
+        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216),
+        "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4),
+        "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
     },
     "mma": {
         "128x128": matmul_mma.Schedule(128, 128, 64, 3, 2, 2),
