@@ -151,15 +151,14 @@ def test_ctrl_c_while_waiting() -> None:
             return
         running.append(number)
         started.set()
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)  # here, so that the job is certainly under way
         time.sleep(0.3)
         running.remove(number)
 
-    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         pool.Pool().run(pool.Job(run, 2), 1)
     assert not running
-    timer.join()
 
 
 def test_a_late_worker_leaves_a_finished_job_alone() -> None:
