@@ -156,8 +156,12 @@ def test_ctrl_c_while_waiting() -> None:
         time.sleep(0.3)
         running.remove(number)
 
-    with pytest.raises(KeyboardInterrupt):
-        pool.Pool().run(pool.Job(run, 2), 1)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore Ctrl-C
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pool.Pool().run(pool.Job(run, 2), 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not running
 
 
