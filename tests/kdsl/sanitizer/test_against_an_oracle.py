@@ -8,12 +8,30 @@ import numpy as np
 import pytest
 
 import kdsl
-from kdsl import Slice, SliceMut, atomic_add, block_idx, i32, kernel, shared_array, sync_threads, thread_idx
+from kdsl import Slice, SliceMut, atomic_add, block_idx, function, i32, kernel, shared_array, sync_threads, thread_idx
 from kdsl.runtime import sanitizer
 from kdsl.testing import sanitized
 
 BLOCKS, THREADS, STEPS, ELEMENTS = 3, 40, 4, 24
 READ, WRITE, ADD = 1, 2, 3
+
+
+@function
+def run(s: Any, what: Slice[i32], place: Slice[i32], barrier: Slice[i32], y: SliceMut[i32]) -> None:
+    """The thread's steps on `s`."""
+    t = thread_idx.x
+    total = i32(0)
+    for step in range(STEPS):
+        i = (block_idx.x * THREADS + t) * STEPS + step
+        if what[i] == 1:
+            total += s[place[i]]
+        elif what[i] == 2:
+            s[place[i]] = 1
+        elif what[i] == 3:
+            atomic_add(s, place[i], i32(1))
+        if barrier[step] != 0:
+            sync_threads()
+    y[block_idx.x * THREADS + t] = total
 
 
 @kernel(grid=BLOCKS, block=THREADS)
@@ -23,35 +41,12 @@ def on_shared(what: Slice[i32], place: Slice[i32], barrier: Slice[i32], y: Slice
     if t < ELEMENTS - 1:
         s[t] = 0
     sync_threads()
-    total = i32(0)
-    for step in range(STEPS):
-        i = (block_idx.x * THREADS + t) * STEPS + step
-        if what[i] == 1:
-            total += s[place[i]]
-        elif what[i] == 2:
-            s[place[i]] = 1
-        elif what[i] == 3:
-            atomic_add(s, place[i], i32(1))
-        if barrier[step] != 0:
-            sync_threads()
-    y[block_idx.x * THREADS + t] = total
+    run(s, what, place, barrier, y)
 
 
 @kernel(grid=BLOCKS, block=THREADS)
 def on_global(what: Slice[i32], place: Slice[i32], barrier: Slice[i32], y: SliceMut[i32], s: SliceMut[i32]) -> None:
-    t = thread_idx.x
-    total = i32(0)
-    for step in range(STEPS):
-        i = (block_idx.x * THREADS + t) * STEPS + step
-        if what[i] == 1:
-            total += s[place[i]]
-        elif what[i] == 2:
-            s[place[i]] = 1
-        elif what[i] == 3:
-            atomic_add(s, place[i], i32(1))
-        if barrier[step] != 0:
-            sync_threads()
-    y[block_idx.x * THREADS + t] = total
+    run(s, what, place, barrier, y)
 
 
 def expected(what: Any, place: Any, barrier: Any, *, shared: bool) -> set[str]:
