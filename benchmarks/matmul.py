@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -240,7 +240,7 @@ def main() -> None:
 def forced_mma(case: Case, device: kdsl.Device, torch: Any) -> tuple[list[float], str]:
     """bf16 by the instructions that all GPUs since Ampere have."""
     with forced("way", "mma"):
-        ratios, line = measure(replace(case), "bf16", device, torch)
+        ratios, line = measure(case, "bf16", device, torch)
     return ratios, line.replace("bf16", "mma ", 1)
 
 

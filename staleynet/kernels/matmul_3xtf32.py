@@ -54,7 +54,8 @@ from kdsl import (
     wgmma_fence,
     wgmma_wait,
 )
-from staleynet.kernels.matmul_hopper import Work, place
+from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tile_order import place
 
 GROUPS = 2
 """Warpgroups that multiply, 64 rows each; a third one loads."""
@@ -76,6 +77,8 @@ class Schedule:
     """Stages of the ring."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
+    rows = ROWS
+    """Rows of a tile of C."""
 
 
 def product(schedule: Schedule) -> Kernel:
@@ -159,9 +162,7 @@ def product(schedule: Schedule) -> Kernel:
                 prefetch_map(b_low)
                 number = 0
                 for tile in range(block_idx.x, count, grid_dim.x):
-                    matrix, y, x = place(u32(tile), down, across, GROUP)
-                    p = matrix // heads
-                    q = matrix - p * heads
+                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                     for step in range(2 * pairs):
                         s = number % STAGES
                         k = step * DEPTH
@@ -178,9 +179,7 @@ def product(schedule: Schedule) -> Kernel:
             number = 0
             leader = thread_idx.x % 128 == 0
             for tile in range(block_idx.x, count, grid_dim.x):
-                matrix, y, x = place(u32(tile), down, across, GROUP)
-                p = matrix // heads
-                q = matrix - p * heads
+                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                 total, even, odd = local_array(SUMS, f32), local_array(SUMS, f32), local_array(SUMS, f32)
                 first = shuffle(u32(number), 0)
                 barrier_wait(full, first % STAGES, first // STAGES)

@@ -5,7 +5,6 @@ their multiprocessor and go from tile to tile, and results leave through a swizz
 on meanwhile. (The steps that led here, and what each gained: docs/matmul.md.)
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +60,9 @@ from kdsl import (
     wgmma_fence,
     wgmma_wait,
 )
+from staleynet.kernels.elementwise import CUBIC, SLOPE
+from staleynet.kernels.tile_order import place
 
-SLOPE = math.sqrt(2 / math.pi)
-CUBIC = 0.044715
 GROUPS = 2
 """Warpgroups that multiply; a third one loads."""
 ROW_BYTES = 128
@@ -109,17 +108,6 @@ def fast_gelu(x: f32) -> f32:
     t: f32 = inline_ptx("tanh.approx.f32 {0}, {1};", f32, (u,), volatile=False, memory=False)
     half = 0.5 * x
     return half * t + half
-
-
-@function
-def place(tile: u32, down: u32, across: u32, group: u32) -> tuple[u32, u32, u32]:
-    """Matrix, and row and column of a tile among its `down` x `across`: `group` tiles down, then the next column of them."""
-    matrix = tile // (down * across)
-    among = tile - matrix * (down * across)
-    first = among // (group * across) * group
-    height = min(down - first, group)
-    inside = among - first * across
-    return matrix, first + inside % height, inside // height
 
 
 def product(
@@ -192,8 +180,8 @@ def product(
         for i in unroll(PER_PIECE):
             x = alpha * sums[first + i]
             if bias:
-                place = column + 8 * (i // 4) + i % 2
-                x = x + (offsets[place] if place < len(offsets) else 0.0)
+                its_column = column + 8 * (i // 4) + i % 2
+                x = x + (offsets[its_column] if its_column < len(offsets) else 0.0)
             if gelu:
                 x = fast_gelu(x)
             sums[first + i] = x
@@ -267,9 +255,7 @@ def product(
                 prefetch_map(b)
                 k = 0
                 for tile in range(block_idx.x, count, grid_dim.x):
-                    matrix, y, x = place(u32(tile), down, across, GROUP)
-                    p = matrix // heads
-                    q = matrix - p * heads
+                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                     for step in range(steps):
                         s = k % STAGES
                         barrier_wait(empty, s, k // STAGES + 1)
@@ -283,9 +269,7 @@ def product(
             if TURNS and me == 1:
                 barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
             for tile in range(block_idx.x + (me * grid_dim.x if TURNS else 0), count, stride * grid_dim.x):
-                matrix, y, x = place(u32(tile), down, across, GROUP)
-                p = matrix // heads
-                q = matrix - p * heads
+                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                 upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
                 if TURNS:
                     barrier_sync(1 + me, 256)

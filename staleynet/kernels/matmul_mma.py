@@ -16,7 +16,6 @@ from kdsl import (
     SliceMut,
     as_vectors,
     bf16x2,
-    block_idx,
     commit_copies,
     copy_async,
     f16x2,
@@ -40,7 +39,7 @@ from kdsl import (
     warp_index,
 )
 from staleynet.kernels.convert import Ending
-from staleynet.kernels.matmul_hopper import place
+from staleynet.kernels.tile_order import place_of_block
 
 PAIRS = {"f32": f32x2, "f16": f16x2, "bf16": bf16x2}
 """Vectors of two results."""
@@ -136,11 +135,8 @@ def product(element: Any, result: Any, schedule: Schedule, *, vectors: bool = Tr
         a_part = local_array((2, DOWN, 4), u32)
         b_part = local_array((2, SIDE, 2), u32)
         total = local_array((DOWN, SIDE, 4), f32)
-        across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
-        matrix, y, x = place(u32(block_idx.x), down, across, GROUP)
-        heads = u32(c.shape[1])
-        p, q = i64(matrix // heads), i64(matrix % heads)
-        row, column = i64(y) * ROWS, i64(x) * COLUMNS
+        its_p, its_q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
+        p, q, row, column = i64(its_p), i64(its_q), i64(y) * ROWS, i64(x) * COLUMNS
         steps = (a.shape[3] + DEPTH - 1) // DEPTH
 
         for s in unroll(STAGES - 1):

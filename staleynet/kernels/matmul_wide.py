@@ -18,7 +18,6 @@ from kdsl import (
     barrier_arrive_expect,
     barrier_init,
     barrier_wait,
-    block_idx,
     decrease_registers,
     elect_one,
     f32,
@@ -36,7 +35,6 @@ from kdsl import (
     prefetch_map,
     shared_array,
     shared_barriers,
-    struct,
     sync_threads,
     thread_idx,
     tma_load,
@@ -46,7 +44,8 @@ from kdsl import (
     warp_group_index,
     warp_index,
 )
-from staleynet.kernels.matmul_hopper import place
+from staleynet.kernels.convert import Ending
+from staleynet.kernels.tile_order import place_of_block
 
 LANE_ROWS, LANE_COLUMNS = 8, 4
 """How the lanes of a warp lie over its part of a tile."""
@@ -74,16 +73,6 @@ class Schedule:
     """Steps of k per stage: 8, 16 or 32."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
-
-
-@struct
-class Scale:
-    """What becomes of a product."""
-
-    alpha: f32
-    """Its factor."""
-    accumulate: u32
-    """1 to add it to C, 0 to overwrite C."""
 
 
 def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True, rest: bool = True) -> Kernel:
@@ -171,14 +160,6 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
         steps: i64 = (a.shape[inner_a] + DEPTH - 1) // DEPTH
         return steps
 
-    @function
-    def my_tile(c: Any) -> tuple[u32, u32, u32, u32]:
-        """The matrix (two numbers), the row and the column of the block's tile."""
-        across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
-        heads = u32(c.shape[1])
-        matrix, y, x = place(u32(block_idx.x), down, across, GROUP)
-        return matrix // heads, matrix % heads, y, x
-
     @kernel(
         grid=(f"((c.shape[2] + {ROWS - 1}) // {ROWS}) * ((c.shape[3] + {COLUMNS - 1}) // {COLUMNS}) * c.shape[0] * c.shape[1]",),
         block=THREADS + 128,
@@ -193,7 +174,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
         programmatic=True,
         spills=False,
     )
-    def matmul_wide(c: SliceMut[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], f: Scale) -> None:
+    def matmul_wide(c: SliceMut[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], e: Ending) -> None:
         """C <- alpha A B (+ C), a tile per block."""
         left = shared_array((STAGES, DEPTH, ROWS), f32, align=128)
         right = shared_array((STAGES, DEPTH, COLUMNS), f32, align=128)
@@ -216,7 +197,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 decrease_registers(SPARE)
             if TURNS:
                 loads = thread_idx.x % 128 == 0
-                p, q, y, x = my_tile(c)
+                p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
                 row, column = y * ROWS, x * COLUMNS
                 if loads:
                     start(raw_left, raw_right, a, b, raw_full, 0, p, q, row, column, 0, True)
@@ -239,7 +220,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             elif warp_index() == WARPS and elect_one():
                 prefetch_map(a)
                 prefetch_map(b)
-                p, q, y, x = my_tile(c)
+                p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
                 row, column = y * ROWS, x * COLUMNS
                 for step in range(steps_of(a)):
                     s = step % STAGES
@@ -272,7 +253,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                     fetch(u, v, lefts, rights, s, k, my_row, my_column)
                     add_products(sums, u, v)
             fours = as_vectors(c, 4) if vectors else c
-            p, q, y, x = my_tile(c)
+            p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
             one, two = i64(p), i64(q)
             if one < c.shape[0] and two < c.shape[1]:
                 for i in unroll(4 * UP):
@@ -282,18 +263,18 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                             first = i64(x) * (COLUMNS // 4) + my_column + LANE_COLUMNS * j
                             if vectors:
                                 if first < fours.shape[3]:
-                                    value = f.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
-                                    if f.accumulate != 0:
+                                    value = e.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
+                                    if e.accumulate != 0:
                                         old = fours[one, two, to, first]
                                         fours[one, two, to, first] = old + value  # type: ignore[assignment]
                                     else:
                                         fours[one, two, to, first] = value  # type: ignore[assignment]
                             else:
-                                for e in unroll(4):
-                                    there = 4 * first + e
+                                for i4 in unroll(4):
+                                    there = 4 * first + i4
                                     if there < c.shape[3]:
-                                        single = f.alpha * sums[i, 4 * j + e]
-                                        if f.accumulate != 0:
+                                        single = e.alpha * sums[i, 4 * j + i4]
+                                        if e.accumulate != 0:
                                             before = c[one, two, to, there]
                                             c[one, two, to, there] = before + single
                                         else:

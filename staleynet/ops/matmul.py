@@ -11,8 +11,8 @@ from kdsl import Array, Kernel, bf16, f16, f32
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
-from staleynet.ops.matmul_operands import Matrix, on_hopper, partial_products, parts_along_k
-from staleynet.ops.matmul_paths import Epilogue, finish, tensor_product, wide_product
+from staleynet.ops.matmul_operands import Matrix, on_hopper, parts_along_k
+from staleynet.ops.matmul_paths import Epilogue, tensor_product, through, wide_product
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 """The names of the kernels, from the simplest to the fastest."""
@@ -146,36 +146,33 @@ def matmul(
     left, right = (_matrices(x, rows, k, sequences, heads) for x, rows in ((a, m), (transposed(b), n)))
     out = _matrices(c, m, n, sequences, heads)
     regular = 0 not in (batch, m, n, k) and version is None and all(x.fits and x.base.flat for x in (out, left, right))
-    if regular and precision != "fp32":
+    wide = on_hopper(c.array) and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right))
+    if regular and (precision != "fp32" or wide):
         if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
             out, left, right = out.turned, right, left
-        tensor_product(out, left, right, precision, parts, epilogue)
-        return
-    if regular and on_hopper(c.array) and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right)):
-        if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
-            out, left, right = out.turned, right, left
-        wide_product(out, left, right, parts, epilogue)
+        if precision != "fp32":
+            tensor_product(out, left, right, precision, parts, epilogue)
+        else:
+            wide_product(out, left, right, parts, epilogue)
         return
     kernel = _kernel(version or "register_blocked", c.array.device.target, m, n, k)
     if regular and (parts > 1 or not epilogue.plain):
-        out_parts, sums = partial_products(c.array, parts, sequences, heads, m, n)
         if parts > 1:
             left, right = left.split(parts), right.split(parts)
-        _ladder(kernel, out_parts, left, right, 1.0, False)
-        finish(out, sums, epilogue)
+        through(lambda sums, factor, add: _ladder(kernel, sums, left, right, factor, add), out, parts, epilogue)
         return
     if not epilogue.plain and 0 not in (batch, m, n):
         raise ValueError(
             "matmul: a bias or an activation needs k of at least 1, no version, and arrays of one dimension that hold the operands"
         )
-    _ladder(kernel, out, left, right, alpha, accumulate)
+    _ladder(kernel, out, left, right, alpha, int(accumulate))
 
 
 def _matrices(x: Operand, rows: int, columns: int, sequences: int, heads: int) -> Matrix:
     return Matrix(x.array, (sequences, heads, rows, columns), (x.sequence, x.head, x.row, x.column))
 
 
-def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: bool) -> None:
+def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: int) -> None:
     """Launch one of the kernels of the ladder for C <- alpha A B^T (+ C)."""
     sequences, heads, m, n = c.shape
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
@@ -190,7 +187,7 @@ def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accum
             m=m,
             n=n,
             k=a.shape[3],
-            accumulate=int(accumulate),
+            accumulate=accumulate,
             c_sequence=c.strides[0],
             c_head=c.strides[1],
             c_row=c.strides[2],

@@ -8,8 +8,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kdsl import Array, Kernel, f32
-from staleynet.kernels.convert import pack
+from kdsl import Array, Device, Kernel, f32
+from staleynet.kernels.convert import low_parts, pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
@@ -59,6 +59,14 @@ class Matrix:
             and all(extent == 1 or (stride > 0 and stride % each == 0) for extent, stride in outer)
         )
 
+    def in_vectors(self, count: int) -> bool:
+        """Whether rows consist of whole vectors of `count` elements, each at a multiple of its size."""
+        return (
+            self.base.address % (count * self.base.dtype.itemsize) == 0
+            and self.strides[3] == 1
+            and all(number % count == 0 for number in (*self.strides[:3], self.shape[3]))
+        )
+
     def split(self, parts: int) -> "Matrix":
         """The columns in parts, a matrix each; of a single matrix."""
         _, _, rows, columns = self.shape
@@ -75,9 +83,10 @@ def on_hopper(x: Array) -> bool:
 def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False, pad: bool = False) -> Matrix:
     """A copy whose rows the copy engine reads, converted to `element`; `pad` fills rows with zeros up to a multiple of 16 bytes."""
     made = _room(x, element, pad)
-    nothing = Matrix(x.base.device.empty(0, f32), (1, 1, 1, 0), (0, 0, 0, 1))
+    no_low_parts = nothing(x.base.device).strided((1, 1, 1, 0), (0, 0, 0, 1))
+    kernel = _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, False, on_hopper(x.base))
     # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
-    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, False, on_hopper(x.base))(made.array, nothing.array, x.array)
+    kernel(made.array, no_low_parts, x.array)
     return made
 
 
@@ -89,12 +98,31 @@ def packed_with_low_parts(x: Matrix) -> tuple[Matrix, Matrix]:
     return made, low
 
 
+def low_parts_of(x: Matrix) -> Matrix:
+    """The low parts for 3xtf32 of numbers whose rows the copy engine reads, a multiple of 16 bytes each."""
+    low = _room(x, f32, False)
+    # Valid: a thread writes elements of its own.
+    _low_kernel()(low.array, x.array)
+    return low
+
+
+@functools.cache
+def nothing(device: Device) -> Array:
+    """An array of f32 without elements, for parameters that a kernel does not read."""
+    return device.empty(0, f32)
+
+
 def _room(x: Matrix, element: Any, pad: bool) -> Matrix:
     each = ALIGNMENT // element.itemsize
     p, q, rows, columns = x.shape
     wide = -(-columns // each) * each
     flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
     return Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
+
+
+@functools.cache
+def _low_kernel() -> Kernel:
+    return low_parts()
 
 
 @functools.cache

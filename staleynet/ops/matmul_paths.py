@@ -5,14 +5,15 @@ that the product cannot write, another kernel that combines them.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
-from staleynet.kernels.convert import Ending, combine, low_parts
+from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.ops.matmul_operands import Matrix, on_hopper, packed, packed_with_low_parts, partial_products
+from staleynet.ops.matmul_operands import Matrix, low_parts_of, nothing, on_hopper, packed, packed_with_low_parts, partial_products
 from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
 
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
@@ -52,31 +53,34 @@ def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     """The same in fp32 on the ordinary cores of Hopper; the bits are those of the other fp32 kernels."""
     left, a_across = _either_way(a, f32)
     right, b_across = _either_way(b, f32)
-    direct = parts == 1 and epilogue.plain and c.base.dtype == f32 and (c.strides[3] == 1 or c.shape[3] == 1)
-    out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
-    name = _schedule("fp32", out, k, (a_across, b_across))
-    rest = k % SCHEDULES["fp32"][name].depth != 0
-    # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-    _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
-        out.array,
-        left.array,
-        right.array,
-        matmul_wide.Scale(alpha=epilogue.alpha if direct else 1.0, accumulate=int(direct and epilogue.accumulate)),
-    )
-    if sums is not None:
-        finish(c, sums, epilogue)
+
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        name = _schedule("fp32", out, k, (a_across, b_across))
+        rest = k % SCHEDULES["fp32"][name].depth != 0
+        # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
+        _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
+            out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
+        )
+
+    direct = epilogue.plain and c.base.dtype == f32 and (c.strides[3] == 1 or c.shape[3] == 1)
+    through(product, c, parts, epilogue, direct=direct)
 
 
-def finish(c: Matrix, sums: Matrix, epilogue: Epilogue) -> None:
-    """C <- the sum of the parts, and what else becomes of it."""
-    offsets = epilogue.bias if epilogue.bias is not None else sums.base[:0]
-    fours = c.strides[3] == 1 and c.shape[3] % 4 == 0 and all(stride % 4 == 0 for stride in c.strides[:3]) and c.base.address % 16 == 0
+def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int, epilogue: Epilogue, *, direct: bool = False) -> None:
+    """Let a product, given where its result goes, its factor, and whether it is added to what is there, make C: at once where there are no parts and it can
+    (`direct`), else by way of partial products in f32 that another kernel sums up."""
+    if direct and parts == 1:
+        product(c, epilogue.alpha, int(epilogue.accumulate))
+        return
+    out, sums = partial_products(c.base, parts, *c.shape)
+    product(out, 1.0, 0)
+    offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
     # With one part several rows per thread keep more reads under way; with several the parts do, and C is small.
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, fours, 4 if sums.shape[0] == 1 else 1, on_hopper(c.base))(
+    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, c.in_vectors(4), 4 if parts == 1 else 1, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -88,135 +92,105 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
     direct = parts == 1 and c.in_rows and (epilogue.plain or not epilogue.accumulate)
-    out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
-        left, right = (_split(x, across, parts) for x, across in ((left, a_across), (right, b_across)))
+        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     bias, gelu = direct and epilogue.bias is not None, direct and epilogue.gelu
+    offsets = epilogue.bias if bias and epilogue.bias is not None else nothing(c.base.device)
     k = left.shape[2] if a_across else left.shape[3]
-    # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-    name = "128x128 in turn" if gelu else _schedule("wgmma", out, k, (a_across, b_across))
-    schedule = SCHEDULES["wgmma"][name]
-    arrays: list[Any] = [left.array, right.array]
-    if precision == "tf32":  # the copy engine rounds
-        depth = matmul_hopper.ROW_BYTES // 4
-        arrays = [
-            tensor_map(x, (1, 1, rows, depth), swizzle=matmul_hopper.ROW_BYTES, tf32=True)
-            for x, rows in zip(arrays, (schedule.rows, schedule.columns), strict=True)
-        ]
-    offsets = epilogue.bias if bias and epilogue.bias is not None else _nothing(c)
-    # Valid: the contract compares all extents, and a tile is written by one block.
-    _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu)(
-        out.array,
-        *arrays,
-        offsets,
-        Work(
-            blocks=min(_multiprocessors(c.base), _tiles(out, schedule.rows, schedule.columns)),
-            alpha=epilogue.alpha if direct else 1.0,
-            accumulate=int(direct and epilogue.accumulate),
-        ),
-    )
-    if sums is not None:
-        finish(c, sums, epilogue)
+
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
+        name = "128x128 in turn" if gelu else _schedule("wgmma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["wgmma"][name]
+        arrays: list[Any] = [left.array, right.array]
+        if precision == "tf32":
+            arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
+        # Valid: the contract compares all extents, and a tile is written by one block.
+        _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu)(
+            out.array, *arrays, offsets, _work(out, schedule, alpha, accumulate)
+        )
+
+    through(product, c, parts, epilogue, direct=direct)
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     ready = a.shape[3] % 4 == 0  # else both are filled up with zeros, so that their extents agree
     (left, left_low), (right, right_low) = (
-        (x, _low(x)) if ready and x.base.dtype == f32 and x.in_rows else packed_with_low_parts(x) for x in (a, b)
+        (x, low_parts_of(x)) if ready and _is_ready(x, f32) else packed_with_low_parts(x) for x in (a, b)
     )
-    lows = [left_low, right_low]
-    direct = parts == 1 and c.in_rows and epilogue.plain and c.base.dtype == f32
-    out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
     if parts > 1:
-        left, right, *lows = (_split(x, False, parts) for x in (left, right, *lows))
-    name = _schedule("3xtf32", out, left.shape[3])
-    schedule = SCHEDULES["3xtf32"][name]
-    boxes = (matmul_3xtf32.ROWS, schedule.columns)
-    high = [
-        tensor_map(x.array, (1, 1, rows, matmul_3xtf32.DEPTH), swizzle=128, tf32=True) for x, rows in zip((left, right), boxes, strict=True)
-    ]
-    # Valid: as above.
-    _three_kernel(name)(
-        out.array,
-        high[0],
-        lows[0].array,
-        high[1],
-        lows[1].array,
-        Work(
-            blocks=min(_multiprocessors(c.base), _tiles(out, matmul_3xtf32.ROWS, schedule.columns)),
-            alpha=epilogue.alpha if direct else 1.0,
-            accumulate=int(direct and epilogue.accumulate),
-        ),
-    )
-    if sums is not None:
-        finish(c, sums, epilogue)
+        left, left_low, right, right_low = (x.split(parts) for x in (left, left_low, right, right_low))
+
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        name = _schedule("3xtf32", out, left.shape[3])
+        schedule = SCHEDULES["3xtf32"][name]
+        # Valid: as above.
+        _three_kernel(name)(
+            out.array,
+            _rounding(left, schedule.rows),
+            left_low.array,
+            _rounding(right, schedule.columns),
+            right_low.array,
+            _work(out, schedule, alpha, accumulate),
+        )
+
+    through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 
 
 def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     element = ELEMENTS[precision]
-    rounds = precision == "tf32"
-    left, right = (x if x.base.dtype == element and x.in_rows and not rounds else packed(x, element, round_to_tf32=rounds) for x in (a, b))
-    direct = parts == 1 and epilogue.plain
-    out, sums = (c, None) if direct else partial_products(c.base, parts, *c.shape)
+    if precision == "tf32":
+        left, right = packed(a, f32, round_to_tf32=True), packed(b, f32, round_to_tf32=True)
+    else:
+        left, right = _along(a, element), _along(b, element)
     if parts > 1:
         left, right = left.split(parts), right.split(parts)
-    name = _schedule("mma", out, left.shape[3])
-    strides = out.strides[:3] if out.strides[3] == 1 else (1,)
-    pairs = (
-        c.base.device.target != "cpu" and out.shape[3] % 2 == 0 and all(stride % 2 == 0 for stride in strides) and out.base.address % 8 == 0
-    )
-    # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-    _mma_kernel(element, out.base.dtype, name, pairs)(
-        out.array,
-        left.array,
-        right.array,
-        Ending(alpha=epilogue.alpha if direct else 1.0, accumulate=int(direct and epilogue.accumulate)),
-    )
-    if sums is not None:
-        finish(c, sums, epilogue)
+
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        name = _schedule("mma", out, left.shape[3])
+        pairs = out.base.device.target != "cpu" and out.in_vectors(2)
+        # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
+        _mma_kernel(element, out.base.dtype, name, pairs)(out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate))
+
+    through(product, c, parts, epilogue, direct=epilogue.plain)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- operands
 
 
+def _is_ready(x: Matrix, element: Any) -> bool:
+    """Whether the copy engine reads rows of such elements as they lie."""
+    return x.base.dtype == element and x.in_rows
+
+
 def _either_way(x: Matrix, element: Any) -> tuple[Matrix, bool]:
     """Matrices that the copy engine reads, and whether they are given transposed."""
-    if x.base.dtype == element:
-        if x.in_rows:
-            return x, False
-        if x.turned.in_rows:
-            return x.turned, True
+    if _is_ready(x, element):
+        return x, False
+    if _is_ready(x.turned, element):
+        return x.turned, True
     return packed(x, element), False
 
 
 def _along(x: Matrix, element: Any) -> Matrix:
     """Matrices that the copy engine reads, with rows along k."""
-    return x if x.base.dtype == element and x.in_rows else packed(x, element)
+    return x if _is_ready(x, element) else packed(x, element)
 
 
 def _split(x: Matrix, across: bool, parts: int) -> Matrix:
     return x.turned.split(parts).turned if across else x.split(parts)
 
 
-def _low(x: Matrix) -> Matrix:
-    """What is left of x beside its rounding to tf32."""
-    p, q, rows, columns = x.shape
-    flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
-    made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
-    # Valid: a thread writes elements of its own.
-    _low_kernel()(made.array, x.array)
-    return made
+def _rounding(x: Matrix, rows: int) -> Any:
+    """A map with which the copy engine brings `rows` rows of f32, 128 bytes of each, and rounds them to tf32."""
+    return tensor_map(x.array, (1, 1, rows, matmul_hopper.ROW_BYTES // 4), swizzle=matmul_hopper.ROW_BYTES, tf32=True)
 
 
-def _nothing(c: Matrix) -> Array:
-    """An array of f32 without elements."""
-    return _empty(c.base.device)
-
-
-@functools.cache
-def _empty(device: Any) -> Array:
-    made: Array = device.empty(0, f32)
-    return made
+def _work(c: Matrix, schedule: Any, alpha: float, accumulate: int) -> Work:
+    """What a launch with blocks that go from tile to tile has to do."""
+    p, q, m, n = c.shape
+    tiles = p * q * -(-m // schedule.rows) * -(-n // schedule.columns)
+    return Work(blocks=min(_multiprocessors(c.base), tiles), alpha=alpha, accumulate=accumulate)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- kernels
@@ -224,11 +198,6 @@ def _empty(device: Any) -> Array:
 
 def _multiprocessors(x: Array) -> int:
     return int(getattr(x.device, "multiprocessors", 1))
-
-
-def _tiles(c: Matrix, rows: int, columns: int) -> int:
-    p, q, m, n = c.shape
-    return p * q * -(-m // rows) * -(-n // columns)
 
 
 def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
@@ -240,11 +209,6 @@ def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False
 def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool) -> Kernel:
     schedule = SCHEDULES["wgmma"][name]
     return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu)
-
-
-@functools.cache
-def _low_kernel() -> Kernel:
-    return low_parts()
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def _chosen(
 
     def cost(name: str) -> float:
         schedule = fitting[name]
-        rows, columns = getattr(schedule, "rows", matmul_3xtf32.ROWS), schedule.columns
+        rows, columns = schedule.rows, schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
         alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
         return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
