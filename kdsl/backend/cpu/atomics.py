@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I32, Lanes, Uniform, Vector
+from kdsl.backend.cpu.lanes import Lanes, Uniform, Vector
 from kdsl.backend.cpu.masks import Mask
+from kdsl.backend.cpu.turns import each_lane
 from kdsl.backend.llvm import narrow
-from kdsl.backend.llvm.module import call_intrinsic, memory_type, value_type
+from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToAtomic
 
@@ -51,35 +52,17 @@ def fence(emission: Emission, op: nodes.Fence) -> None:
 def _in_turn(e: Emission, op: nodes.Atomic, index: Lanes, arguments: list[Lanes], mask: Mask) -> Any:
     """A loop over the lanes of the mask; a vector of old values, 0 in other lanes."""
     b = e.builder
-    count = ir.IntType(max(e.width, 32))
-    lanes = e.masks.packed(mask) if e.width >= 32 else b.zext(e.masks.packed(mask), count)
-    nothing = ir.Constant(value_type(op.type, e.width), None)
-    head, body, after = (e.append(name) for name in ("atomic", "turn", "atomics"))
-    before = b.block
-    b.branch(head)
-    b.position_at_end(head)
-    left, results = b.phi(count), b.phi(nothing.type)
-    left.add_incoming(lanes, before)
-    results.add_incoming(nothing, before)
-    zero = ir.Constant(count, 0)
-    b.cbranch(b.icmp_unsigned("!=", left, zero), body, after)
-    b.position_at_end(body)
-    lane = call_intrinsic(b, f"llvm.cttz.i{count.width}", count, left, ir.Constant(BIT, 1))
-    lane = lane if count.width == 32 else b.trunc(lane, I32)
 
-    def of_lane(value: Lanes) -> Any:
-        return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
+    def turn(lane: Any, results: Any) -> Any:
+        def of_lane(value: Lanes) -> Any:
+            return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
 
-    address = b.gep(e.storage.start(op.memory), [of_lane(index)], source_etype=memory_type(op.type))
-    turn = _Turn(e, op, address)
-    old = (turn.alone if isinstance(op.memory, nodes.Array | nodes.SharedView) else turn.among_threads)([of_lane(a) for a in arguments])
-    old = ir.Constant(value_type(op.type), 0) if op.op == "store" else old
-    following = b.insert_element(results, old, lane)
-    left.add_incoming(b.and_(left, b.sub(left, ir.Constant(count, 1))), b.block)
-    results.add_incoming(following, b.block)
-    b.branch(head)
-    b.position_at_end(after)
-    return results
+        address = b.gep(e.storage.start(op.memory), [of_lane(index)], source_etype=memory_type(op.type))
+        one = _Turn(e, op, address)
+        old = (one.alone if isinstance(op.memory, nodes.Array | nodes.SharedView) else one.among_threads)([of_lane(a) for a in arguments])
+        return b.insert_element(results, ir.Constant(value_type(op.type), 0) if op.op == "store" else old, lane)
+
+    return each_lane(e, mask, turn, ir.Constant(value_type(op.type, e.width), None))
 
 
 class _Turn:

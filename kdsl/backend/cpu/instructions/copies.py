@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from llvmlite import ir
 
 from kdsl.backend.cpu.ahead import hint
-from kdsl.backend.cpu.lanes import BIT, I32, Lanes, Uniform
+from kdsl.backend.cpu.lanes import I32, Lanes, Uniform
+from kdsl.backend.cpu.turns import each_lane
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
 from kdsl.ir import nodes
 
@@ -50,28 +51,18 @@ def in_turn(emission: Emission, values: Sequence[Lanes], action: Callable[[Seque
     e = emission
     b = e.builder
     buffers: list[Any] = [None if isinstance(value, Uniform) else _stored(e, number, value) for number, value in enumerate(values)]
-    count = ir.IntType(max(e.width, 32))
-    packed = e.masks.packed(e.mask)
-    lanes = packed if e.width >= 32 else b.zext(packed, count)
-    head, body, after, before = e.append("turns"), e.append("turn"), e.append("turned"), b.block
-    b.branch(head)
-    b.position_at_end(head)
-    left = b.phi(count)
-    left.add_incoming(lanes, before)
-    b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(count, 0)), body, after)
-    b.position_at_end(body)
-    lane = call_intrinsic(b, f"llvm.cttz.i{count.width}", count, left, ir.Constant(BIT, 1))
-    scalars: list[Any] = []
-    for value, stored in zip(values, buffers, strict=True):
-        if isinstance(value, Uniform):
-            scalars.append(value.scalar)
-        else:
-            buffer, of = stored
-            scalars.append(b.load(b.gep(buffer, [lane], source_etype=of), typ=of))
-    action(scalars)
-    left.add_incoming(b.and_(left, b.sub(left, ir.Constant(count, 1))), b.block)
-    b.branch(head)
-    b.position_at_end(after)
+
+    def turn(lane: Any, _: Any) -> None:
+        scalars: list[Any] = []
+        for value, stored in zip(values, buffers, strict=True):
+            if isinstance(value, Uniform):
+                scalars.append(value.scalar)
+            else:
+                buffer, of = stored
+                scalars.append(b.load(b.gep(buffer, [lane], source_etype=of), typ=of))
+        action(scalars)
+
+    each_lane(e, e.mask, turn)
 
 
 def _stored(e: Emission, number: int, value: Lanes) -> tuple[Any, ir.Type]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.module import call_intrinsic
+from kdsl.backend.cpu.turns import each_bit
 
 WORD: Final = ir.IntType(64)
 BIT: Final = ir.IntType(1)
@@ -107,20 +107,5 @@ class Code:
 
     def lanes(self, bits: Any, body: Callable[[Any, Any], None]) -> None:
         """Run `body` for each bit that is set, from the lowest on, with its number (a word) and the bit itself."""
-        b = self.b
-        kind = bits.type
-        head, inside, after, before = (b.function.append_basic_block(n) for n in ("lanes", "lane", "lanesend", "lanesbegin"))
-        b.branch(before)
-        b.position_at_end(before)
-        b.branch(head)
-        b.position_at_end(head)
-        left = b.phi(kind)
-        left.add_incoming(bits, before)
-        b.cbranch(b.icmp_unsigned("!=", left, ir.Constant(kind, 0)), inside, after)
-        b.position_at_end(inside)
-        lane = call_intrinsic(b, f"llvm.cttz.i{kind.width}", kind, left, ir.Constant(BIT, 1))
-        rest = b.and_(left, b.sub(left, ir.Constant(kind, 1)))
-        body(lane if kind.width == 64 else b.zext(lane, WORD), b.xor(left, rest))
-        left.add_incoming(rest, b.block)
-        b.branch(head)
-        b.position_at_end(after)
+        one = ir.Constant(bits.type, 1)
+        each_bit(self.b, bits, lambda lane, _: body(lane if bits.type.width == 64 else self.b.zext(lane, WORD), self.b.shl(one, lane)))
