@@ -205,6 +205,8 @@ class Arithmetic:
     def _shift(self, op: nodes.Binary, x: Any, y: Any) -> Any:
         b, of = self.builder, op.type
         arithmetic = op.op == "shr" and of.is_signed
+        if op.op == "shr" and _bounds(op.right)[1] >= 16:
+            x = bits.opaque(b, x)
         if shift_in_range(op):
             return (b.shl if op.op == "shl" else b.ashr if arithmetic else b.lshr)(x, y)
         inside = b.icmp_unsigned("<", y, self.constant(of, of.bits))  # a negative amount is a large unsigned one
@@ -220,7 +222,8 @@ class Arithmetic:
         low, high = _bounds(op.right)
         if low == high and low > 0 and low & (low - 1) == 0:  # by a power of two: shifting and masking floor for every sign
             shift = self.constant(of, low.bit_length() - 1)
-            return (b.ashr if of.is_signed else b.lshr)(x, shift), b.and_(x, self.constant(of, low - 1))
+            shifted = bits.opaque(b, x) if low >= 1 << 16 else x
+            return (b.ashr if of.is_signed else b.lshr)(shifted, shift), b.and_(x, self.constant(of, low - 1))
         zero, one = self.constant(of, 0), self.constant(of, 1)
         may_be_zero, may_be_minus_one = low <= 0 <= high, low <= -1 <= high
         safe, is_zero, is_minus_one = y, None, None
