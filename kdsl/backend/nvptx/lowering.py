@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.llvm import printing
-from kdsl.backend.llvm.module import intrinsic, value_type
+from kdsl.backend.llvm.module import call_intrinsic, intrinsic, value_type
 from kdsl.backend.nvptx import agreement, atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
@@ -207,9 +207,14 @@ class Lowering:
         return b.or_(b.and_(up, below), b.and_(down, above))
 
     def _has_next(self, counter: Any, stop: Any, step: Any, upwards: bool | None) -> Any:
-        """Whether the way that is left is longer than a step; both are lengths, so unsigned."""
+        """Whether another step stays before the stop: the counter is compared with the stop less a step, which no counter passes where it overflows.
+
+        Not by the way that is left, as an unsigned number: of that LLVM makes `n - 1 < -2`, unsigned, for steps of -1 down to 0, and ptxas 13.0 to 13.5, which
+        unrolls the loop, takes it for a loop down to -2.
+        """
         b = self._builder
-        up, down = b.icmp_unsigned(">", b.sub(stop, counter), step), b.icmp_unsigned(">", b.sub(counter, stop), b.sub(_I64(0), step))
+        last = call_intrinsic(b, "llvm.ssub.sat.i64", _I64, stop, step)
+        up, down = b.icmp_signed("<", counter, last), b.icmp_signed(">", counter, last)
         if upwards is not None:
             return up if upwards else down
         return b.select(b.icmp_signed(">", step, _I64(0)), up, down)
