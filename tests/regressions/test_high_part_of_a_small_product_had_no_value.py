@@ -19,21 +19,17 @@ def shared(y: SliceMut[u16], s: u8) -> None:
     y[t] = u16(multiply_high(i32(s), i32(t))) - u16(5)
 
 
-@kernel(
-    grid=1,
-    block=64,
-    requires=("len(high) == len(a)", "len(shifted) == len(a)", "len(quotient) == len(a)", "len(amount) == len(a)", "len(b) == len(a)"),
-)
-def products(
-    high: SliceMut[i16], shifted: SliceMut[i16], quotient: SliceMut[u16], amount: SliceMut[i16], a: Slice[i16], b: Slice[i16], n: u64
-) -> None:
+@kernel(grid=1, block=64, requires=("len(y) == 6 * len(a)", "len(b) == len(a)"))
+def products(y: SliceMut[i16], a: Slice[i16], b: Slice[i16], n: u64) -> None:
     i = thread_index()
     if i in a:
         product = i64(a[i]) * i64(b[i])
-        high[i] = i16(multiply_high(i32(a[i]), i32(b[i])))
-        shifted[i] = i16(product >> 20)
-        quotient[i] = u16(product // 1048576)
-        amount[i] = i16(product >> i64(n))
+        y[i] = i16(multiply_high(i32(a[i]), i32(b[i])))
+        y[i + len(a)] = i16(product >> 20)
+        y[i + 2 * len(a)] = i16(product // 1048576)
+        y[i + 3 * len(a)] = i16(product >> i64(n))
+        y[i + 4 * len(a)] = i16((product >> 10) >> 10)
+        y[i + 5 * len(a)] = i16(multiply_high(u64(u16(a[i])), u64(u16(b[i])))) - i16(i)
 
 
 @pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
@@ -43,11 +39,12 @@ def test_values(device: Any) -> None:
     assert y.numpy().tolist() == [65531] * 13
     rng = np.random.default_rng(5)
     a, b = rng.integers(-(2**15), 2**15, (2, 33)).astype(np.int16)
-    found = [device.array(np.full(33, 77, kind)) for kind in (np.int16, np.int16, np.uint16, np.int16)]
-    products(*found, device.array(a), device.array(b), 40)
+    y = device.array(np.full(6 * 33, 77, np.int16))
+    products(y, device.array(a), device.array(b), 40)
     product = a.astype(np.int64) * b
-    for array, shift in zip(found, (32, 20, 20, 40), strict=True):
-        np.testing.assert_array_equal(array.numpy(), (product >> shift).astype(array.numpy().dtype))
+    for found, shift in zip(y.numpy().reshape(6, 33), (32, 20, 20, 40, 20), strict=False):
+        np.testing.assert_array_equal(found, (product >> shift).astype(np.int16))
+    assert y.numpy()[5 * 33 :].tolist() == [-i for i in range(33)]
 
 
 @pytest.mark.parametrize("level", [0, 3])

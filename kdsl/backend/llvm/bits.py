@@ -53,10 +53,11 @@ def multiply_high(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
 
 
 def opaque(builder: ir.IRBuilder, x: Any) -> Any:
-    """A vector of 64-bit integers of whose origin LLVM sees nothing; another value as it is. For what is shifted to the right by 16 or more.
+    """A vector of 64-bit integers of whose origin LLVM sees nothing; another value as it is. For what is shifted to the right.
 
-    Of `trunc(x * y >> n)` to 16 bits, where x and y fit in 16, LLVM's code generator for x86 makes a product of which it keeps the upper 16 bits, shifted by
-    n - 16: without a value for n of 32 and more, and with zeros for signs if the product is signed. There is no instruction in between.
+    Of `trunc(x * y >> n)` to 16 bits, where x and y fit in 16, LLVM's code generator for x86 makes a product of which it keeps the upper 16 bits,
+    shifted by n - 16: without a value for n of 32 and more, and with zeros for signs if the product is signed; also where the shift was several in
+    the program. What hides the product is no instruction.
     """
     kind = x.type
     if not isinstance(kind, ir.VectorType) or _bits(kind) != 64 or isinstance(x, ir.Constant):
@@ -67,7 +68,7 @@ def opaque(builder: ir.IRBuilder, x: Any) -> Any:
 
 def _multiply_high_in_halves(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
     """For vectors of 64 bits, whose product of 128 no processor has: four products of halves (Warren, Hacker's Delight, 8-2)."""
-    b, kind = builder, x.type
+    b, kind, x, y = builder, x.type, opaque(builder, x), opaque(builder, y)
     low, half = _constant(kind, 0xFFFFFFFF), _constant(kind, 32)
     x_low, x_high, y_low, y_high = b.and_(x, low), b.lshr(x, half), b.and_(y, low), b.lshr(y, half)
     carried = b.add(b.mul(x_high, y_low), b.lshr(b.mul(x_low, y_low), half))

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.llvm import printing
-from kdsl.backend.llvm.module import call_intrinsic, intrinsic, value_type
+from kdsl.backend.llvm.module import intrinsic, value_type
 from kdsl.backend.nvptx import agreement, atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
@@ -185,9 +185,9 @@ class Lowering:
         self._loops.pop()
         b.position_at_end(following)
         b.debug_metadata = self._lines.at(op.location)
-        if upwards and _bounds(op.stop)[1] + most <= _LARGEST:
+        if upwards is not None and _is_short(op):
             advanced = b.add(counter, step, flags=("nsw",))
-            again = b.icmp_signed("<", advanced, stop)
+            again = b.icmp_signed("<" if upwards else ">", advanced, stop)
         else:
             advanced = b.add(counter, step)
             again = self._has_next(counter, stop, step, upwards)
@@ -207,14 +207,9 @@ class Lowering:
         return b.or_(b.and_(up, below), b.and_(down, above))
 
     def _has_next(self, counter: Any, stop: Any, step: Any, upwards: bool | None) -> Any:
-        """Whether another step stays before the stop: the counter is compared with the stop less a step, which no counter passes where it overflows.
-
-        Not by the way that is left, as an unsigned number: of that LLVM makes `n - 1 < -2`, unsigned, for steps of -1 down to 0, and ptxas 13.0 to 13.5, which
-        unrolls the loop, takes it for a loop down to -2.
-        """
+        """Whether the way that is left is longer than a step; both are lengths, so unsigned."""
         b = self._builder
-        last = call_intrinsic(b, "llvm.ssub.sat.i64", _I64, stop, step)
-        up, down = b.icmp_signed("<", counter, last), b.icmp_signed(">", counter, last)
+        up, down = b.icmp_unsigned(">", b.sub(stop, counter), step), b.icmp_unsigned(">", b.sub(counter, stop), b.sub(_I64(0), step))
         if upwards is not None:
             return up if upwards else down
         return b.select(b.icmp_signed(">", step, _I64(0)), up, down)
@@ -308,6 +303,17 @@ class Lowering:
             self._exchanges = Exchanges(self._builder, self._arithmetic, self._places.lane())
         mask = None if op.mask is None else self._use(op.mask)
         return self._exchanges.emit(op, [self._use(a) for a in op.arguments], mask, whole=op not in self._absent)
+
+
+def _is_short(op: nodes.ForRange) -> bool:
+    """Whether the whole way, with a step behind its end, is known to fit into an i64, and so is every value on it: then signed numbers tell the order.
+
+    Where start and stop are farther apart, ptxas 13.0 miscounts the trips of such a loop.
+    """
+    starts, stops, steps = _bounds(op.start), _bounds(op.stop), _bounds(op.step)
+    longest = max(map(abs, steps))
+    low, high = min(starts[0], stops[0]), max(starts[1], stops[1])
+    return high - low + longest <= _LARGEST and stops[1] + longest <= _LARGEST and stops[0] - longest >= -_LARGEST
 
 
 def _bounds(value: nodes.ValueOp) -> tuple[int, int]:
