@@ -56,7 +56,7 @@ _PLACES: Final = {
     "is_first_thread": ("bool", "_T.rank == 0"),
 }
 _BITS: Final = {"float_bits": ("f32", "i32"), "bits_float": ("i32", "f32"), "double_bits": ("f64", "i64"), "bits_double": ("i64", "f64")}
-_EXCHANGES: Final = (
+EXCHANGES: Final = (
     "warp_sum",
     "warp_max",
     "warp_min",
@@ -396,6 +396,8 @@ class Expressions:
             given = arguments[0]
             smallest = self.intrinsic(name, [Typed(given.type, f"_v[{lane}]") for lane in range(given.lanes)], node)
             return Typed(given.type, f"(lambda _v: {firm_number(number(smallest)).code})({given.code})")
+        if name in ("min", "max") and len(arguments) < 2:
+            raise IllTyped(f"{name}() of one number")
         return lifted(arguments, lambda *numbers: self.intrinsic(name, list(numbers), node))
 
     def vector(self, of: str, lanes: int, arguments: list[Value]) -> Vector:
@@ -440,7 +442,7 @@ class Expressions:
                 return Literal(abs(arguments[0].value))
             x = firm_number(arguments[0])
             return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
-        if name in _EXCHANGES:
+        if name in EXCHANGES:
             return self.exchange(name, arguments, node)
         if name in _OF_BITS:
             x = firm_number(arguments[0])
