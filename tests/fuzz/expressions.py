@@ -338,8 +338,13 @@ class Expressions:
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`thread_idx.x`, `block_dim.y`, and fields of structs."""
-        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id):
+        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id) or self.is_vector(node.value.id):
             whole = self.value(node.value)
+            if isinstance(whole, Vector):
+                position = "xyzw"[: whole.lanes if whole.lanes <= 4 else 0].find(node.attr)
+                if position < 0:
+                    raise IllTyped(f"a vector has no {node.attr}")
+                return Typed(whole.type, f"{whole.code}[{position}]")
             if not isinstance(whole, Struct):
                 raise IllTyped("an attribute of an expression")
             position, of = field_of(whole, node.attr)
@@ -347,10 +352,6 @@ class Expressions:
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
-        if self.is_vector(owner):
-            vector = self.name(node.value)
-            assert isinstance(vector, Vector)
-            return Typed(vector.type, f"{vector.code}[{'xyzw'.index(node.attr)}]")
         return self.name(ast.Name(f"{owner}.{node.attr}", ast.Load()))
 
     # --------------------------------------------------------------------------------------------------------------- calls
