@@ -36,8 +36,8 @@ def _falling_loops_stay(ptx: str) -> str:
     lines = ptx.split("\n")
     moves = [(found[1], found[2]) for line in lines for found in _MOVE.finditer(line)]
     falling: set[str] = set()
-    for found in _FALL.finditer(ptx):
-        result, source = (found[1], found[2]) if found[1] else (found[3], found[4])
+    for fall in _FALL.finditer(ptx):
+        result, source = (fall[1], fall[2]) if fall[1] else (fall[3], fall[4])
         same = {result}
         while more := {to for to, origin in moves if origin in same} - same:
             same |= more
