@@ -144,6 +144,9 @@ class Plan:
     def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap) -> DeviceTensorMap:
         """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given."""
         wanted = self._forms.get(name)
+        array = given.array if isinstance(given, DeviceTensorMap) else given
+        if array.memory.readonly and self._views[name].written:
+            refuse.readonly(self._kernel, name, annotation, array)
         if isinstance(given, DeviceTensorMap):
             if wanted is not None and given.form != wanted:
                 refuse.form(self._kernel, name, given, wanted)

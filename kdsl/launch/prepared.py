@@ -262,7 +262,7 @@ def _places(state: _State, deciding: Container[str]) -> dict[str, _Place]:
 
 
 def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
-    shape, strides, dtype, device = old.shape, old.strides, old.dtype, old.device
+    shape, strides, dtype, device, readonly = old.shape, old.strides, old.dtype, old.device, old.memory.readonly
 
     def accept(new: Any) -> int | None:
         if (
@@ -273,6 +273,7 @@ def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
             and new.strides == strides
             and new.memory.stream is not None
             and not new.address % alignment
+            and new.memory.readonly is readonly
         ):
             return int(new.address)
         return None

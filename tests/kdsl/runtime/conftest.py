@@ -48,7 +48,8 @@ class FakeDriver:
         self.log: list[tuple[str, tuple[Any, ...]]] = []
         self.current.context = 0
         self.memory: dict[int, Any] = {}
-        self.streams: dict[int, set[int]] = {}
+        self.streams: dict[int, set[int]] = {1: set()}  # the legacy default stream
+        self.blocking: set[int] = set()
         self.events: dict[int, int] = {}
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
@@ -235,9 +236,12 @@ class FakeDriver:
     # --------------------------------------------------------------------------------------------------------------- streams and events
 
     def do_cuStreamCreate(self, flags: int) -> Any:
-        assert flags == self._real.CUstream_flags.CU_STREAM_NON_BLOCKING.value
+        kinds = self._real.CUstream_flags
+        assert flags in (kinds.CU_STREAM_DEFAULT.value, kinds.CU_STREAM_NON_BLOCKING.value)
         handle = next(HANDLES)
         self.streams[handle] = set()
+        if flags == kinds.CU_STREAM_DEFAULT.value:
+            self.blocking.add(handle)
         return self._real.CUstream(handle)
 
     def do_cuStreamDestroy(self, stream: Any) -> None:
