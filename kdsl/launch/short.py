@@ -1,8 +1,9 @@
 """The short way through a launcher: what decides its checks, and what is only packed.
 
 The arrays (which do not change), the stream, compile-time constants, and the numbers and structs of which the contract or the grid speaks decide all that a
-launcher finds out. Of an array of another library, which may change, its state stands for it (`foreign.py`). A launch with the same of all of these as an earlier one has passed all checks; only the other numbers and structs are packed anew. What
-can change behind that, memory that is freed and streams that have to join it, is noticed through `kdsl.runtime.memory.uses`.
+launcher finds out. Of an array of another library, which may change, its state stands for it (`foreign.py`). A launch with the same of all of these as an
+earlier one has passed all checks; only the other numbers and structs are packed anew. What can change behind that, memory that is freed and streams that
+have to join it, is noticed through `kdsl.runtime.memory.uses`.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Array:
-    """Elements in the memory of a device. Made by `device.array`, `empty`, `zeros`, `full`, `from_dlpack`, or from another one, whose memory it shares, by slicing,
-    `reshape`, `transpose`, `T`, `broadcast_to`."""
+    """Elements in the memory of a device. Made by `device.array`, `empty`, `zeros`, `full`, `from_dlpack`, or from another one, whose memory it shares, by
+    slicing, `reshape`, `transpose`, `T`, `broadcast_to`."""
 
     __slots__ = (
         "__weakref__", "address", "contiguous", "device", "dtype", "end", "flat", "memory", "ndim", "repeats", "shape", "size", "start", "strides",

@@ -18,7 +18,7 @@ from kdsl.lang.types import dtype
 from kdsl.runtime import cuda, dlpack, layout
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device, device
-from kdsl.runtime.dlpack import Owner, Place
+from kdsl.runtime.dlpack import Place
 from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
 from kdsl.runtime.memory import CpuMemory, Memory, uses
 from kdsl.runtime.sanitizer import session, shadow
@@ -33,7 +33,7 @@ class ForeignCpuMemory(CpuMemory):
 
     def __init__(self, device: Device, address: int, nbytes: int, owner: object, *, readonly: bool) -> None:
         Memory.__init__(self, device, address, nbytes)
-        self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8) if nbytes else np.empty(0, np.uint8)
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)) if nbytes else np.empty(0, np.uint8)
         self.readonly = readonly
         self._owner = owner
 
@@ -152,7 +152,7 @@ def _array(place: Place, owner: object, *, behind: bool) -> Array:
         memory = ForeignCudaMemory(on, start, nbytes, owner, readonly=place.readonly, waits=not behind)
     else:
         memory = ForeignCpuMemory(on, start, nbytes, owner, readonly=place.readonly)
-        if session() is not None:
+        if session() is not None and nbytes and shadow.shadow_at(start) is None:  # it may be ours, on its way back
             shadow.watch(memory, written=True)
     return Array(memory, place.address, place.shape, of, place.strides)
 

@@ -1,8 +1,8 @@
 """A GPU as a device: context, memory, streams and events through the CUDA driver.
 
 Its primary context is made current in every thread that uses it. Memory comes from the device's stream-ordered pool (`memory.py` says how it is kept while any
-stream uses it). The default stream is a blocking one, so that CUDA orders it with the legacy default stream, which other libraries use; streams that a program makes
-are not. Leaves out modules and launches (`gpu_code.py`).
+stream uses it). The default stream is a blocking one, so that CUDA orders it with the legacy default stream, which other libraries use; streams that a
+program makes are not. Leaves out modules and launches (`gpu_code.py`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from kdsl.runtime import dlpack
 from kdsl.runtime.dlpack import Managed, Versioned
 from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
 from kdsl.runtime.native import native
+from kdsl.runtime.sanitizer import shadow
 
 if TYPE_CHECKING:
     from kdsl.runtime.array import Array
@@ -100,6 +101,7 @@ def capsule(
         raise BufferError("the array is read-only, which DLPack can say from version 1.0 on; the other library asks for less")
     home = array.memory.alive()
     _order(array, stream)
+    shadow.lent(array)
     rank, extents = array.ndim, ctypes.c_int64 * array.ndim
     shape, strides = extents(*array.shape), extents(*array.strides)
     managed: Any = Versioned() if versioned else Managed()

@@ -9,9 +9,11 @@ import ctypes
 import itertools
 import re
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 
 from kdsl.runtime import cuda, device
 
+sys.path.insert(0, str(Path(__file__).parent))
 HANDLES = itertools.count(1000)
 
 
@@ -194,6 +197,11 @@ class FakeDriver:
     def do_cuMemFreeAsync(self, address: Any, stream: Any) -> None:
         self.in_context()
         self.memory.pop(int(address), None)
+
+    def do_cuPointerGetAttribute(self, attribute: Any, address: int) -> int:
+        assert attribute.name == "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"
+        assert address
+        return 0
 
     def do_cuMemGetInfo(self) -> tuple[int, int]:
         return 5, 10

@@ -187,7 +187,7 @@ def test_read_only_memory_stays_as_it_is() -> None:
             with pytest.raises(ValueError, match="read-only in the library that it comes from"):
                 write(array)
         assert not np.from_dlpack(array).flags.writeable
-        with pytest.raises(BufferError, match="read-only, which DLPack can say from version 1.0 on"):
+        with pytest.raises(BufferError, match=r"read-only, which DLPack can say from version 1\.0 on"):
             array.__dlpack__()
     np.testing.assert_array_equal(host, range(4))
 
