@@ -142,9 +142,9 @@ def test_checks_are_those_of_our_arrays() -> None:
         with pytest.raises(LaunchError, match=words):
             add_scaled(*arguments, 1.0)
     assert (y == 0).all()
-    with pytest.raises(LaunchError, match="moves 16 bytes|multiple of 16"):
-        base = np.zeros(40, np.float32)
-        first = -base.ctypes.data % 16 // 4
+    base = np.zeros(40, np.float32)
+    first = -base.ctypes.data % 16 // 4
+    with pytest.raises(LaunchError, match="at a multiple of 16 bytes; that of the argument lies 4 behind one"):
         doubled(base[first + 1 :][:8])
 
 
