@@ -198,6 +198,10 @@ class Plan:
         """Bytes of which the address of an array argument is a multiple."""
         return self._views[name].alignment
 
+    def takes_readonly(self, name: str) -> bool:
+        """Whether an array argument may be one that another library does not let us write to."""
+        return self._views[name].kind == "Slice"
+
     def check_overlaps(self, arrays: dict[str, Array]) -> None:
         """`check_overlap` of all pairs whose memory overlaps, found by their order in memory."""
         by_start = sorted(arrays.items(), key=_start)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kdsl.launch.foreign import Bridge
+from kdsl.launch.foreign import Bridge, Form
 from kdsl.launch.packing import run_packer
 from kdsl.runtime.array import Array
 from kdsl.runtime.memory import uses
@@ -24,7 +24,7 @@ MOST: Final = 256
 class Ready:
     """A launch with its packed arguments. It keeps no array, and is used by one thread at a time if something is packed anew."""
 
-    __slots__ = ("fire", "generation", "packs", "recover")
+    __slots__ = ("fire", "generation", "keeps", "packs", "recover")
 
     def __init__(self, runner: Runner, buffer: Any, layout: Layout, runs: Sequence[Sequence[str]], generation: object) -> None:
         self.fire: Callable[[], int | None] = runner.fire
@@ -36,6 +36,8 @@ class Ready:
         """For each run of neighbouring parameters that may change, what packs their values."""
         self.generation = generation
         """That of `uses` when the arrays were last looked at."""
+        self.keeps: object = None
+        """The stream of another library, which its handle finds again: what belongs to the stream stays, too."""
 
     def renewed(self, stream: Stream | None, given: Sequence[object]) -> bool:
         """Look at the arrays again: whether their memory is still there; then the stream may use it."""
@@ -82,6 +84,8 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         else:
             runner, buffer = plan.ready(stream, grid, values)
             made = Ready(runner, buffer, plan.layout, self._runs, generation)
+            if key[0].__class__ is Form:
+                made.keeps = stream
             status = made.fire()
             if status:
                 made.recover(status)
