@@ -33,7 +33,7 @@ class Library:
 
 _word: Final = ctypes.c_size_t.from_address
 _DATA: Final = object.__basicsize__
-"""Where an array of NumPy's keeps its address: the first member of `PyArrayObject_fields`, which compiled extensions rely on. Its own ways take microseconds."""
+"""Where an array of NumPy's keeps its address: first in `PyArrayObject_fields`, which compiled extensions rely on. Its own ways take microseconds."""
 
 
 def _numpy_state(x: Any) -> tuple[Any, ...]:
