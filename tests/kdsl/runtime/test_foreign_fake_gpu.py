@@ -86,7 +86,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         def __dlpack__(self, **keywords: Any) -> Any:
             assert not self.requires_grad
-            code = (2, 8 * self.host.itemsize, 1)
+            code = (0 if self.host.dtype.kind == "i" else 2, 8 * self.host.itemsize, 1)
             self.producers.append(Producer(self.data_ptr(), self.shape, self.stride(), code=code, device=(2, 0)))
             return self.producers[-1].__dlpack__(**keywords)
 
@@ -169,9 +169,15 @@ def test_a_tensor_that_changes_in_place(gpu: CudaDevice, fake_driver: Any, seen:
     y, x = torch.zeros(10), torch.zeros(10)
     for _ in range(3):
         scaled(y, x, 1.0)
-    x.host = np.zeros(10, np.float32)
-    scaled(y, x, 2.0)
+    wide = np.zeros(20, np.float32)
+    x.host = wide[:10]
+    for _ in range(3):
+        scaled(y, x, 2.0)
     assert seen[-1] == (y.data_ptr(), x.data_ptr(), 2.0)
+    for wrong, words in ((wide[::2], "stride of 2"), (wide[:9], "contract"), (wide[:10].reshape(2, 5), "has 2"), (wide[:10].view(np.int32), "i32")):
+        x.host = wrong  # at the same place
+        with pytest.raises((LaunchError, TypeError), match=words):
+            scaled(y, x, 2.0)
     for wrong, words in ((np.zeros(12, np.float32), "contract"), (np.zeros(20, np.float32)[::2], "stride of 2"), (np.zeros(10), "f64")):
         x.host = wrong
         with pytest.raises((LaunchError, TypeError), match=words):
@@ -179,7 +185,7 @@ def test_a_tensor_that_changes_in_place(gpu: CudaDevice, fake_driver: Any, seen:
     x.host = y.host
     with pytest.raises(LaunchError, match="overlap"):
         scaled(torch.Tensor(y.host[1:]), torch.Tensor(x.host[:-1]), 2.0)
-    assert len(seen) == 4
+    assert len(seen) == 6
 
 
 def test_tensors_beside_our_arrays(gpu: CudaDevice, fake_driver: Any, seen: list[Any], torch: Any) -> None:
