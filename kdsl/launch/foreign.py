@@ -12,7 +12,7 @@ later.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kdsl.launch import refuse
@@ -20,60 +20,58 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.capture import captures
 from kdsl.runtime.foreign import adopt, is_foreign
 from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
-from kdsl.runtime.libraries import HOST, Library, library_of
+from kdsl.runtime.libraries import HOST, Library, function, library_of
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap
 
 OURS: Final = (Array, DeviceTensorMap)
 
 
-def _token(x: Any) -> object:
-    return x.token
-
-
 class Form:
     """What is known of a launch from the classes of its arrays. It stands first in the keys of such launches."""
 
-    __slots__ = ("first", "library", "reads", "whole")
+    __slots__ = ("read", "whole")
 
     def __init__(self, kinds: Sequence[type]) -> None:
         libraries = [None if kind in OURS else library_of(kind) for kind in kinds]
         known = [library for library in libraries if library is not None]
         strangers = any(library is None and kind not in OURS for library, kind in zip(libraries, kinds, strict=True))
-        one = bool(known) and len({library.name for library in known}) == 1 and not strangers
-        self.library: Library | None = known[0] if one else None
-        """The one library that has arrays in it beside ours; None if there are several, or one that is not known so well."""
-        self.reads = [_token if library is None else library.state for library in libraries]
-        """What gives of each array what decides the checks."""
-        self.first = next((place for place, library in enumerate(libraries) if library is not None), 0)
-        """The first array of a library."""
+        one = len({library.name for library in known}) == 1 and not strangers
+        self.read = _reader(libraries) if one else None
+        """From the arrays to the current stream of the one library that has arrays in it, and all of each array that decides the checks. None if there are
+        several libraries, or one that is not known so well."""
         self.whole = one and len(known) == len(kinds)
         """Whether all arrays are of that library."""
+
+
+def _reader(libraries: Sequence[Library | None]) -> Callable[..., tuple[Any, ...]]:
+    parameters = [f"a{place}" for place in range(len(libraries))]
+    parts = [f"{x}.token" if of is None else of.state.format(x=x) for x, of in zip(parameters, libraries, strict=True)]
+    first, library = next((x, of) for x, of in zip(parameters, libraries, strict=True) if of is not None)
+    return function([library.stream.format(x=first), *parts], parameters, library.names)
 
 
 _forms: Final[dict[tuple[type, ...], Form]] = {}
 
 
-def foreign_key(stream: Stream | None, given: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What decides all checks of a launch that needs no word to other streams, None for others. `rest` is what decides beside the arrays."""
-    kinds = tuple(map(type, given))
+def foreign_key(stream: Stream | None, kinds: tuple[type, ...], given: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What decides all checks of a launch that needs no word to other streams, None for others. `kinds` are the classes of the arrays `given`, `rest` is
+    what decides beside them."""
     form = _forms.get(kinds)
     if form is None:
         form = _forms.setdefault(kinds, Form(kinds))
-    if form.library is None:
+    if form.read is None:
         return None
     try:
-        handle = form.library.stream(given[form.first])
-        place: object = handle
-        if stream is not None:
-            if handle != HOST and not _follows(stream, handle):
-                return None
-            place = stream.token
-        elif handle > LEGACY and not form.whole:
-            return None
-        return (form, place, *[read(one) for read, one in zip(form.reads, given)], *rest)  # noqa: B905  # of one length
+        found = form.read(*given)
     except Exception:  # it has no memory, or is no array at all: asked again, it says why
         return None
+    handle = found[0]
+    if stream is None:
+        return None if handle > LEGACY and not form.whole else (form, *found, *rest)
+    if handle != HOST and not _follows(stream, handle):
+        return None
+    return (form, stream.token, *found, *rest)
 
 
 def _follows(stream: Any, handle: int) -> bool:
@@ -122,7 +120,7 @@ def adopted(
                 names.add(library.name)
                 fresh.append(array)
                 if isinstance(array.device, CudaDevice):
-                    handles.add(library.stream(one))
+                    handles.add(library.current(one))
         except Exception as error:
             refuse.foreign(kernel, name, annotation, one, error)
         arrays.append(array)

@@ -29,6 +29,8 @@ class ShortWay:
     """Source of the tuple by which launches are remembered."""
     given: str
     """Source of the tuple of arrays and tensor maps, as they were given."""
+    kinds: str
+    """Source of the tuple of their classes."""
     rest: str
     """Source of the tuple of all else in the key but the stream."""
     runs: list[str] = field(default_factory=list)
@@ -82,7 +84,8 @@ def short_way(description: Description, found: Sequence[Relation], grid: GridPla
     by_name = {parameter.name: parameter for parameter in declaration.parameters}
     runs = [", ".join(_value(description, by_name[name]) for name in run) for run in _runs(description, fixed)]
     key = [f"{stream} and {stream}.token" if description.views else f"{stream}.token", *arrays, *rest]
-    return ShortWay(_tuple(key), _tuple([view.name for view in description.views]), _tuple(rest), runs)
+    given = [view.name for view in description.views]
+    return ShortWay(_tuple(key), _tuple(given), _tuple([f"{name}.__class__" for name in given]), _tuple(rest), runs)
 
 
 def _value(description: Description, parameter: Parameter) -> str:

@@ -6,9 +6,10 @@ Arrays of all others are taken through DLPack at each launch. No library is impo
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -19,37 +20,31 @@ HOST: Final = -1
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """What is asked of the arrays of one class."""
+    """What is asked of the arrays of one class. Sources are Python, of an array `{x}`: each combination of classes becomes one function."""
 
     name: str
     """Of the library: arrays of one library lie on one current stream."""
-    state: Callable[[Any], Any]
-    """Address, shape, strides, element type and all else that may be another one in the same object, or in another one at the same place; hashable."""
-    stream: Callable[[Any], int]
-    """The driver's handle of the library's current stream on the array's GPU, 0 or 1 for the legacy default stream; `HOST` on the CPU."""
+    state: str
+    """Source of address, shape, strides, element type and all else that may be another one in the same object, or in another one at the same place: a fixed
+    number of hashable values."""
+    stream: str
+    """Source of the driver's handle of the library's current stream on the array's GPU, 0 or 1 for the legacy default stream; `HOST` on the CPU."""
     shared: Callable[[Any], Any]
-    """What DLPack is asked of."""
+    """From an array to what DLPack is asked of."""
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """What the sources speak of."""
+
+    @functools.cached_property
+    def current(self) -> Callable[[Any], int]:
+        """`stream` as a function."""
+        return function([self.stream.format(x="x")], ["x"], self.names)
 
 
-_word: Final = ctypes.c_size_t.from_address
-_DATA: Final = object.__basicsize__
-"""Where an array of NumPy's keeps its address: first in `PyArrayObject_fields`, which compiled extensions rely on. Its own ways take microseconds."""
-
-
-def _numpy_state(x: Any) -> tuple[Any, ...]:
-    return _word(id(x) + _DATA).value, x.shape, x.strides, x.dtype, x.flags.writeable
-
-
-def _slow_numpy_state(x: Any) -> tuple[Any, ...]:
-    return x.__array_interface__["data"], x.shape, x.strides, x.dtype
-
-
-def _torch_state(x: Any) -> tuple[Any, ...]:
-    return x.data_ptr(), x.shape, x.stride(), x.dtype, x.is_neg()
-
-
-def _cupy_state(x: Any) -> tuple[Any, ...]:
-    return x.data.ptr, x.shape, x.strides, x.dtype
+def function(parts: Sequence[str], parameters: Sequence[str], names: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that gives the one part, or a tuple of them."""
+    body = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+    made: Callable[..., Any] = eval(f"lambda {', '.join(parameters)}: {body}", dict(names))  # its sources are all from here
+    return made
 
 
 def _itself(x: Any) -> Any:
@@ -59,21 +54,23 @@ def _itself(x: Any) -> Any:
 def _numpy(kind: type) -> Library | None:
     if kind is not np.ndarray:
         return None
+    # where an array keeps its address: first in `PyArrayObject_fields`, which compiled extensions rely on; NumPy's own ways take microseconds
+    word, data = ctypes.c_size_t.from_address, object.__basicsize__
     probe = np.zeros(2, np.uint8)[1:]
-    as_known = sys.implementation.name == "cpython" and _numpy_state(probe)[0] == probe.ctypes.data
-    return Library("numpy", _numpy_state if as_known else _slow_numpy_state, lambda x: HOST, _itself)
+    as_known = sys.implementation.name == "cpython" and word(id(probe) + data).value == probe.ctypes.data
+    address = f"word(id({{x}}) + {data}).value" if as_known else "{x}.ctypes.data"
+    return Library(
+        "numpy", f"{address}, {{x}}.shape, {{x}}.strides, {{x}}.dtype, {{x}}.flags.writeable", str(HOST), _itself, {"word": word}
+    )
 
 
 def _torch(kind: type) -> Library | None:
     torch: Any = sys.modules["torch"]
     if kind not in (torch.Tensor, torch.nn.Parameter):  # subclasses may be anything, also without memory
         return None
-    current: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", None) or _torch_stream
-
-    def stream(x: Any) -> int:
-        return current(x.get_device()) if x.is_cuda else HOST
-
-    return Library("torch", _torch_state, stream, _detached)
+    current = getattr(torch._C, "_cuda_getCurrentRawStream", None) or _torch_stream
+    state = "{x}.data_ptr(), {x}.shape, {x}.stride(), {x}.dtype, {x}.is_neg()"
+    return Library("torch", state, f"torch_stream({{x}}.get_device()) if {{x}}.is_cuda else {HOST}", _detached, {"torch_stream": current})
 
 
 def _torch_stream(index: int) -> int:
@@ -90,19 +87,17 @@ def _cupy(kind: type) -> Library | None:
     if kind is not cupy.ndarray:
         return None
     current = cupy.cuda.get_current_stream
-
-    def stream(x: Any) -> int:
-        return int(current(x.data.device_id).ptr)
-
-    def without_device(x: Any) -> int:  # of an older release
-        with x.device:
-            return int(current().ptr)
-
+    source = "cupy_stream({x}.data.device_id).ptr"
     try:
         current(0)
-    except TypeError:
-        stream = without_device
-    return Library("cupy", _cupy_state, stream, _itself)
+    except TypeError:  # an older release, which only knows the current device
+        source = "cupy_stream({x}.device)"
+
+        def current(device: Any) -> int:
+            with device:
+                return int(cupy.cuda.get_current_stream().ptr)
+
+    return Library("cupy", "{x}.data.ptr, {x}.shape, {x}.strides, {x}.dtype", source, _itself, {"cupy_stream": current})
 
 
 _FINDERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy}

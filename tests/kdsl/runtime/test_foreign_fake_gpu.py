@@ -174,7 +174,12 @@ def test_a_tensor_that_changes_in_place(gpu: CudaDevice, fake_driver: Any, seen:
     for _ in range(3):
         scaled(y, x, 2.0)
     assert seen[-1] == (y.data_ptr(), x.data_ptr(), 2.0)
-    for wrong, words in ((wide[::2], "stride of 2"), (wide[:9], "contract"), (wide[:10].reshape(2, 5), "has 2"), (wide[:10].view(np.int32), "i32")):
+    for wrong, words in (
+        (wide[::2], "stride of 2"),
+        (wide[:9], "contract"),
+        (wide[:10].reshape(2, 5), "has 2"),
+        (wide[:10].view(np.int32), "i32"),
+    ):
         x.host = wrong  # at the same place
         with pytest.raises((LaunchError, TypeError), match=words):
             scaled(y, x, 2.0)
