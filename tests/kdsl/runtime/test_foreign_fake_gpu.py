@@ -347,3 +347,26 @@ def test_a_consumer_waits_for_us(gpu: CudaDevice, fake_driver: Any, seen: list[A
     assert address in fake_driver.memory
     del capsule
     assert address not in fake_driver.memory
+
+
+@kernel(grid=elements("y"), block=32, cooperative=True)
+def together(y: DisjointSlice[f32]) -> None:
+    """Wait for all."""
+    i = thread_index()
+    if i in y:
+        y[i] = 1.0
+    kdsl.sync_grid()
+
+
+def test_what_belongs_to_a_stream_stays_while_launches_lie_ready(gpu: CudaDevice, fake_driver: Any, torch: Any) -> None:
+    fake_driver.kernels["together"] = lambda *arguments: None
+    y = torch.zeros(10)
+    for _ in range(4):
+        together(y)
+        gc.collect()
+    words = [int(gpu.wrapped(1).barrier()) for _ in range(2)]
+    assert words[0] == words[1]
+    assert words[0] in fake_driver.memory
+    together._launcher.plans.ready_launches.clear()
+    gc.collect()
+    assert words[0] not in fake_driver.memory
