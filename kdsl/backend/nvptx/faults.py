@@ -51,9 +51,8 @@ def _falling_loops_stay(ptx: str) -> str:
     ]
     kept: set[int] = set()
     for number, line in enumerate(lines):
-        around = [first for first, last in loops if first <= number <= last]
-        if around and any(found[1] in falling for found in _ORDER.finditer(line)):
-            kept.add(max(around))
+        if any(found[1] in falling for found in _ORDER.finditer(line)):
+            kept |= {max(around)} if (around := [first for first, last in loops if first <= number <= last]) else set()
     return "\n".join(line + '\n\t.pragma "nounroll";' if number in kept else line for number, line in enumerate(lines))
 
 
