@@ -20,6 +20,7 @@ from kdsl import (
     thread_idx,
     tile_index,
     tiles,
+    unroll,
 )
 from staleynet.kernels.device import store
 from staleynet.kernels.matmul import FITS, NOTHING, THREADS, Product, batch_start, element
@@ -46,20 +47,19 @@ PADDING = 16
 def cache_blocked(schedule: Schedule) -> Kernel:
     """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 32 columns of B the level-1 cache."""
     rows, columns, depth = schedule.rows, schedule.columns, schedule.depth
-    row_parts, column_parts, depth_parts = rows // THREADS, columns // THREADS, depth // THREADS
+    row_parts, column_parts = rows // THREADS, columns // THREADS
     a_parts, b_parts = 2 * depth // columns, 2 * depth // rows  # parts of the next tiles of A and B that each round of sums asks for
     if rows % THREADS or columns % (2 * THREADS) or depth % THREADS or not a_parts * columns == b_parts * rows == 2 * depth:
         raise ValueError(f"not a schedule of this kernel: {schedule}")
 
     @function
-    def touch(source: Slice[f32], first: i64, place: i64, stride: i64, k: i64, k_stride: i64, part: i64, along_k: bool) -> None:
-        """Ask for a part, 16 x 16 elements, of the next tile of an operand, which begins at its row (of A) or column (of B) `place` and at `k`."""
+    def touch(source: Slice[f32], start: i64, place: i64, stride: i64, k: i64, k_stride: i64, along_k: bool) -> None:
+        """Ask for 16 rows (of A) or columns (of B) from `place` on, at 16 places along k, of the tile that begins at `start`."""
         x, y = thread_idx.x, thread_idx.y
-        i, j = place + THREADS * (part // depth_parts), k + THREADS * (part % depth_parts)
         if along_k:
-            prefetch(source, first + (i + y) * stride + (j + x) * k_stride)
+            prefetch(source, start + (place + y) * stride + (k + x) * k_stride)
         else:
-            prefetch(source, first + (i + x) * stride + (j + y) * k_stride)
+            prefetch(source, start + (place + x) * stride + (k + y) * k_stride)
 
     @kernel(
         grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(rows, columns)), block=(THREADS, THREADS), requires=FITS
@@ -113,12 +113,15 @@ def cache_blocked(schedule: Schedule) -> Kernel:
             next_k = 0 if is_last else step + depth
             next_row = tile.row + rows if is_last and is_last_column else tile.row
             next_column = tile.column if not is_last else 0 if is_last_column else tile.column + columns
+            a_next = a_first + next_row * p.a_row + next_k * p.a_column
+            b_next = b_first + next_column * p.b_column + next_k * p.b_row
             for j in range(column_parts // 2):
                 for i in range(row_parts):
-                    for part in range(a_parts):
-                        touch(a, a_first, next_row, p.a_row, next_k, p.a_column, (j * row_parts + i) * a_parts + part, a_along_k)
-                    for part in range(b_parts):
-                        touch(b, b_first, next_column, p.b_column, next_k, p.b_row, (j * row_parts + i) * b_parts + part, b_along_k)
+                    for part in unroll(a_parts):
+                        touch(a, a_next, THREADS * i, p.a_row, THREADS * (j * a_parts + part), p.a_column, a_along_k)
+                    for part in unroll(b_parts):
+                        number = i * b_parts + part
+                        touch(b, b_next, THREADS * (2 * j + number % 2), p.b_column, THREADS * (number // 2), p.b_row, b_along_k)
                     u, v = y + THREADS * i, x + 2 * THREADS * j
                     first, second = c_tile[u, v], c_tile[u, v + THREADS]
                     for k in range(rest):
