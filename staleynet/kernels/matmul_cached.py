@@ -38,10 +38,8 @@ class Schedule:
     """Columns of a tile of A and rows of one of B, a multiple of 16; twice as many are a multiple of `rows` and of `columns`."""
 
 
-A_PADDING = 4
-"""Unused elements at the end of each row of a tile of A, so that a column is spread over the sets of a cache."""
 PADDING = 16
-"""The same for B and C, whose rows begin at cache lines."""
+"""Unused elements at the end of each row of a tile, so that rows begin at cache lines and a column is spread over the sets of a cache."""
 
 
 def cache_blocked(schedule: Schedule) -> Kernel:
@@ -71,7 +69,7 @@ def cache_blocked(schedule: Schedule) -> Kernel:
         group of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles
         of the next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
         """
-        a_tile = shared_array((rows, depth + A_PADDING), f32)
+        a_tile = shared_array((rows, depth + PADDING), f32)
         b_tile = shared_array((depth, columns + PADDING), f32)
         c_tile = shared_array((rows, columns + PADDING), f32)
         x, y = thread_idx.x, thread_idx.y
@@ -80,9 +78,9 @@ def cache_blocked(schedule: Schedule) -> Kernel:
         b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
         a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
         b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
-        for i in range(row_parts):
-            for j in range(column_parts):
-                c_tile[y + THREADS * i, x + THREADS * j] = 0.0
+        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+        c_start = c_first + tile.row * p.c_row + tile.column * p.c_column
+        in_rows = p.c_column <= p.c_row
         for step in range(0, p.k, depth):
             rest = min(i64(p.k) - step, depth)
             copied = (rest + THREADS - 1) // THREADS  # parts along k
@@ -122,20 +120,32 @@ def cache_blocked(schedule: Schedule) -> Kernel:
                     for part in unroll(b_parts):
                         number = i * b_parts + part
                         touch(b, b_next, THREADS * (2 * j + number % 2), p.b_column, THREADS * (number // 2), p.b_row, b_along_k)
+                    if is_last:
+                        for part in unroll(2):
+                            touch(c, c_start, THREADS * i, p.c_row, THREADS * (2 * j + part), p.c_column, in_rows)
                     u, v = y + THREADS * i, x + 2 * THREADS * j
-                    first, second = c_tile[u, v], c_tile[u, v + THREADS]
+                    first, second = f32(0), f32(0)
+                    if step > 0:
+                        first, second = c_tile[u, v], c_tile[u, v + THREADS]
                     for k in range(rest):
                         left = a_tile[u, k]
                         first, second = fma(left, b_tile[k, v], first), fma(left, b_tile[k, v + THREADS], second)
-                    c_tile[u, v], c_tile[u, v + THREADS] = first, second
-                sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
-        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
-        for i in range(row_parts):
-            row = tile.row + y + THREADS * i
-            for j in range(column_parts):
-                column = tile.column + x + THREADS * j
-                if row < p.m and column < p.n:
-                    place = c_first + row * p.c_row + column * p.c_column
-                    store(c, place, p.alpha * c_tile[y + THREADS * i, x + THREADS * j], p.accumulate)
+                    if is_last and p.accumulate == 0:
+                        if tile.row + u < p.m:
+                            place = c_start + u * p.c_row
+                            if tile.column + v < p.n:
+                                c[place + v * p.c_column] = p.alpha * first
+                            if tile.column + v + THREADS < p.n:
+                                c[place + (v + THREADS) * p.c_column] = p.alpha * second
+                    else:
+                        c_tile[u, v], c_tile[u, v + THREADS] = first, second
+                    sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
+        if p.accumulate != 0 or p.k == 0:
+            for i in range(row_parts):
+                for j in range(column_parts):
+                    u, v = y + THREADS * i, x + THREADS * j
+                    if tile.row + u < p.m and tile.column + v < p.n:
+                        total = c_tile[u, v] if p.k > 0 else f32(0)
+                        store(c, c_start + u * p.c_row + v * p.c_column, p.alpha * total, p.accumulate)
 
     return matmul_cache_blocked

@@ -51,7 +51,7 @@ class Emission:
         self.groups = -(-kernel.threads // width)
         self.uniformity = Uniformity(kernel, width)
         self.plan: Plan = Plan(kernel, self.uniformity) if narrow is None else narrow.plan.of(self.uniformity)
-        self.splits = splits(kernel, self.plan, host, width)
+        self.splits = splits(kernel, self.plan, host, width, wide=narrow is not None)
         self.module = module
         self.builder: ir.IRBuilder = Builder() if narrow is None else narrow.builder
         self.scalars = Arithmetic(self.builder)
