@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
 _VECTORS_OF_SUMS: Final = 8
-"""Vectors of 32-bit lanes, at least, in a wide group of a kernel with reduction loops: each is a sum of its own, and together they hide an addition's latency."""
+"""Vectors of 32-bit lanes in a wide group of a kernel with reduction loops, at least: each is a sum, and together they hide the time an addition takes."""
 _VECTORS: Final = 4
 """The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
 _VECTORS_OF_WIDE: Final = 2

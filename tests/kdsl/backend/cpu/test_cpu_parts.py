@@ -81,7 +81,7 @@ def products(y: SliceMut[f32], a: Slice[f32], b: Slice[f32], count: u32) -> None
         y[thread_idx.y * 64 + j * 16 + thread_idx.x] = total[j]
 
 
-@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 17), (16, 16), (17, 9), (33, 40)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 17), (16, 16), (17, 9), (33, 40)])
 def test_what_is_beyond_the_edges_of_a_tile_is_neither_read_nor_written(rows: int, columns: int) -> None:
     device = kdsl.device("cpu")
     x = np.random.default_rng(1).standard_normal((rows, columns)).astype(np.float32) * 3
@@ -105,7 +105,7 @@ def test_columns_are_turned_in_registers(of: Any) -> None:
     assert np.array_equal(y.numpy().reshape(16, 16), 3 * x.reshape(16, 16).T)
 
 
-@pytest.mark.parametrize("host, most", [("x86-64-v3", 24), ("x86-64-v4", 100)])
+@pytest.mark.parametrize(("host", "most"), [("x86-64-v3", 24), ("x86-64-v4", 100)])
 def test_turning_takes_few_shuffles(host: str, most: int) -> None:
     text = compile_assembly(turned.ir(T=f32), HostCpu(host))
     assert "vunpcklps" in text
@@ -126,6 +126,6 @@ def test_a_loop_in_parts_may_load_what_is_checked(count: int) -> None:
 def test_a_loop_in_parts_records_what_is_outside() -> None:
     device = kdsl.device("cpu")
     a, b, y = (device.array(np.ones(n, np.float32)) for n in (16 * 5, 5 * 64 - 1, 1024))
-    with pytest.raises(BoundsError, match="index 319 .* b"):
+    with pytest.raises(BoundsError, match=r"index 319 .* b"):
         products(y, a, b, 5)
         device.synchronize()
