@@ -177,7 +177,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
         dynamic=[f"{view.name}: {view.type}[{', '.join(map(str, view.extents))}]" for view in ir.shared_views],
         dynamic_bytes=dynamic,
         views=_views(ir),
-        accesses=_accesses(ir),
+        accesses=accesses(ir),
         ptxas=ptxas,
         gpus=[_gpu(kernel, ir, settings, name, bool(ptxas), dynamic or 0) for name in chosen if name != CPU],
         cpu=_cpu(ir) if CPU in chosen else None,
@@ -187,7 +187,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 # --------------------------------------------------------------------------------------------------------------------------- the source
 
 
-def _accesses(kernel: nodes.Kernel) -> list[Access]:
+def accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
     places: dict[tuple[str, str, str, int, int], list[nodes.Access | nodes.Check]] = {}
     for op in nodes.walk(kernel.body):

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
@@ -63,6 +63,10 @@ def grid_extent(geometry: Geometry, dimension: int) -> int | None:
     return extent if isinstance(extent, int) and extent >= 1 else None
 
 
+Checks: TypeAlias = Literal["all", "needed", "none"]
+"""Which accesses are checked: all of them, also those that are proved or written `.unchecked`; those that are neither; or none at all."""
+
+
 @dataclass(frozen=True)
 class Lengths:
     """What the contract says of the lengths of views, and of numbers."""
@@ -85,13 +89,13 @@ class Context:
         types: Mapping[TypeVar, DType],
         decisions: Decisions,
         *,
-        checked: bool,
+        checks: Checks,
         asserts: bool,
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions
-        self.checked = checked
-        """Whether every access is checked."""
+        self.checks = checks
+        """Which accesses are checked."""
         self.asserts = asserts
         """Whether what is no access is: divisions, shifts, masks of lanes, that threads agree."""
         self.contract_fma = declaration.contract_fma
@@ -122,6 +126,15 @@ class Context:
         self._emitted = 0
         self._ends: dict[nodes.Block, tuple[dict[tuple[object, ...], nodes.ValueOp], dict[nodes.Variable, nodes.ValueOp]]] = {}
         self._numbering: list[dict[tuple[object, ...], nodes.ValueOp]] = [{}, {}]
+
+    @property
+    def checked(self) -> bool:
+        """Whether every access is checked."""
+        return self.checks == "all"
+
+    def trusts(self, unchecked: bool) -> bool:
+        """Whether an access is taken to be inside, whatever is known of it; `unchecked` says that it is written so."""
+        return self.checks == "none" or (unchecked and not self.checked)
 
     # ------------------------------------------------------------------------------------------------------------------ places
 
