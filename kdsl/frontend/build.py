@@ -15,6 +15,7 @@ from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
+from kdsl.frontend.relations import contract_relations
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
 from kdsl.frontend.values import ArrayRef, Literal, MapRef, Record, Value, ViewRef
@@ -76,7 +77,7 @@ def build(
 def _run(ctx: Context, types: Mapping[TypeVar, DType], constants: Mapping[str, Any]) -> None:
     source = ctx.frame.source
     requires = ctx.declaration.requires
-    ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires))
+    ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires), relations=contract_relations(requires))
     for parameter in ctx.declaration.parameters:
         place = source.names.places[parameter.name][0]
         with ctx.at(place):

@@ -15,6 +15,7 @@ from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.frames import Frame
+from kdsl.frontend.relations import Relation
 from kdsl.frontend.source import Source
 from kdsl.frontend.values import ArrayRef
 from kdsl.ir import nodes, ranges
@@ -77,6 +78,8 @@ class Lengths:
     """For each view, the least length."""
     multiples: Mapping[str, int] = field(default_factory=dict)
     """For parameters, fields and extents, a power of two of which they are multiples."""
+    relations: tuple[Relation, ...] = ()
+    """What it says of all of these, as inequalities."""
 
 
 class Context:
@@ -122,6 +125,8 @@ class Context:
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
         self.contract = Lengths({}, {})
+        self.bounds: tuple[list[Fact], Any] | None = None
+        """What was last worked out of sizes (`kdsl.frontend.symbolic`), and the facts that held there."""
         self._blocks = [self.body]
         self._emitted = 0
         self._ends: dict[nodes.Block, tuple[dict[tuple[object, ...], nodes.ValueOp], dict[nodes.Variable, nodes.ValueOp]]] = {}

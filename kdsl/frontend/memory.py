@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TypeAlias
 
-from kdsl.frontend import tables, vectors
+from kdsl.frontend import symbolic, tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import inside_extent, inside_view
@@ -200,7 +200,12 @@ def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]
     if ctx.trusts(base.unchecked):
         return False
     lanes = [1] * (len(places) - 1) + [base.vector.lanes if base.vector else 1]
-    return ctx.checked or not all(inside_view(ctx, base.view, place, dimension, lanes[dimension]) for dimension, place in enumerate(places))
+    if ctx.checked:
+        return True
+    return not all(
+        inside_view(ctx, base.view, place, dimension, lanes[dimension]) or symbolic.inside(ctx, base.view, place, dimension, lanes[dimension])
+        for dimension, place in enumerate(places)
+    )
 
 
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
