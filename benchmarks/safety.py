@@ -27,7 +27,13 @@ from kdsl.runtime.pool import set_threads
 sys.path.insert(0, str(Path(__file__).parent))
 from safety_cases import SEQUENCES, Arrays, Case, fresh
 
-ONLY = {"matmul_cache_blocked": "cpu", "matmul_wide": "sm_90", "matmul_hopper": "sm_90", "matmul_3xtf32": "sm_90", "matmul_low_parts": "gpu"}
+ONLY = {
+    "matmul_cache_blocked": "cpu",
+    "matmul_wide": "sm_90",
+    "matmul_hopper": "sm_90",
+    "matmul_3xtf32": "sm_90",
+    "matmul_low_parts": "gpu",
+}
 """Kernels that are for one kind of device."""
 
 Run = Callable[[], float]
@@ -112,7 +118,9 @@ def main() -> None:
     names = [name for name in makers[0] if suits(name, device) and (not options.only or name.startswith(tuple(options.only)))]
     sizes = options.size or (["small"] if device.target == "cpu" else list(SEQUENCES))
     arrays, everything = Arrays(device), []
-    print(f"{device.name}, {'one thread' if device.target == 'cpu' else device.target}; batches of {', '.join(f'{s}: {SEQUENCES[s]}' for s in sizes)}")
+    print(
+        f"{device.name}, {'one thread' if device.target == 'cpu' else device.target}; batches of {', '.join(f'{s}: {SEQUENCES[s]}' for s in sizes)}"
+    )
     print(f"{'kernel':<32}{'size':>6}{'proved':>8}{'left':>6}{'checked':>12}{'unchecked':>12}{'ratio':>8}")
     for name in names:
         for size in sizes:
@@ -128,7 +136,9 @@ def main() -> None:
             equal = size != "small" or same_results(arrays, (case, other))
             times, without = [], []
             for number in range(options.rounds):
-                for mine, run in sorted(((times, checked), (without, unchecked_run)), key=lambda pair: (pair[0] is times) == bool(number % 2)):
+                for mine, run in sorted(
+                    ((times, checked), (without, unchecked_run)), key=lambda pair: (pair[0] is times) == bool(number % 2)
+                ):
                     mine.append(run())
             ratio = statistics.median(b / a for a, b in zip(times, without, strict=True))
             everything.append(ratio)

@@ -141,7 +141,12 @@ def _rows() -> dict[str, Callable[[Arrays, int], Case]]:
     def sums(of: Arrays, sequences: int) -> Any:
         rows = sequences * CONTEXT
         chunks = rows // normalization.ROWS_PER_CHUNK
-        return rows, chunks, of.normal("partial", chunks, WIDTH), normalization.ColumnSum(rows=rows, columns=WIDTH, chunks=chunks, accumulate=0)
+        return (
+            rows,
+            chunks,
+            of.normal("partial", chunks, WIDTH),
+            normalization.ColumnSum(rows=rows, columns=WIDTH, chunks=chunks, accumulate=0),
+        )
 
     def weight_partial(of: Arrays, sequences: int) -> Case:
         rows, _, partial, p = sums(of, sequences)
@@ -178,7 +183,9 @@ def _elements() -> dict[str, Callable[[Arrays, int], Case]]:
     def rotary(of: Arrays, sequences: int) -> Case:
         rows, half = sequences * CONTEXT, HEAD_WIDTH // 2
         p = elementwise.Rotation(rows=rows, length=CONTEXT, width=3 * WIDTH, heads=2 * HEADS, half=half, direction=1.0)
-        return Case(elementwise.rotary, (of.normal("x", rows, 3 * WIDTH), of.normal("cosines", CONTEXT, half), of.normal("sines", CONTEXT, half), p))
+        return Case(
+            elementwise.rotary, (of.normal("x", rows, 3 * WIDTH), of.normal("cosines", CONTEXT, half), of.normal("sines", CONTEXT, half), p)
+        )
 
     def look_up(kernel: kdsl.Kernel, positions: bool) -> Callable[[Arrays, int], Case]:
         def make(of: Arrays, sequences: int) -> Case:
@@ -244,7 +251,9 @@ def _signal() -> dict[str, Callable[[Arrays, int], Case]]:
     def phase_step(of: Arrays, sequences: int) -> Case:
         frames = sequences * 256
         spectra = (of.normal(name, frames, 2 * BINS) for name in ("spectrum", "rebuilt", "previous"))
-        return Case(signal.phase_step, (*spectra, of.positive("magnitude", frames, BINS), signal.Spectrum(frames=frames, bins=BINS, inertia=0.4)))
+        return Case(
+            signal.phase_step, (*spectra, of.positive("magnitude", frames, BINS), signal.Spectrum(frames=frames, bins=BINS, inertia=0.4))
+        )
 
     def log_compress(of: Arrays, sequences: int) -> Case:
         size = sequences * 256, BINS
@@ -284,7 +293,9 @@ def _products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
-    found = {name: product(lambda _, name=name: getattr(matmul, name)) for name in ("matmul_naive", "matmul_tiled", "matmul_register_blocked")}
+    found = {
+        name: product(lambda _, name=name: getattr(matmul, name)) for name in ("matmul_naive", "matmul_tiled", "matmul_register_blocked")
+    }
     blocked = matmul_cached.cache_blocked(matmul_cached.Schedule(128, 128, 128))
     return found | {"matmul_cache_blocked": product(lambda _: blocked)}
 
@@ -317,7 +328,9 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
             parts, rows = (1, sequences * CONTEXT) if bias else (8, 4 * sequences * CONTEXT // 32)
             c, shape = of.normal("c", rows, FEED_FORWARD), (parts, 1, rows, FEED_FORWARD)
             p = convert.Ending(alpha=1.0, accumulate=0)
-            return Case(kernel, (c.reshape(1, 1, rows, FEED_FORWARD), of.normal("parts", *shape).reshape(shape), of.normal("bias", FEED_FORWARD), p))
+            return Case(
+                kernel, (c.reshape(1, 1, rows, FEED_FORWARD), of.normal("parts", *shape).reshape(shape), of.normal("bias", FEED_FORWARD), p)
+            )
 
         return make
 
@@ -348,7 +361,9 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
     def plain(product: Any, name: str, element: Any) -> Callable[[Arrays, int], Case]:
         kernel = product(element, element, schedules.SCHEDULES["mma"][name])
-        return lambda of, sequences: Case(kernel, (*(x.array for x in operands(of, sequences, element)), convert.Ending(alpha=1.0, accumulate=0)))
+        return lambda of, sequences: Case(
+            kernel, (*(x.array for x in operands(of, sequences, element)), convert.Ending(alpha=1.0, accumulate=0))
+        )
 
     def wide(name: str, b_across: bool, k: int = k) -> Callable[[Arrays, int], Case]:
         schedule = schedules.SCHEDULES["fp32"][name]

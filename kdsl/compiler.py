@@ -56,7 +56,6 @@ DEFAULT_TARGET = "sm_90"
 """The target of PTX when none is named."""
 
 
-
 def _asked(variable: str) -> bool:
     return os.environ.get(variable, "0") not in ("", "0")
 
@@ -78,6 +77,11 @@ def unchecked(on: bool = True) -> None:
     """
     global _checks
     _checks = "none" if on else "needed"
+
+
+def checks_now() -> Checks:
+    """Which accesses are checked in kernels that are compiled from now on."""
+    return _checks
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,8 @@ def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]
     if ctx.checked:
         return True
     return not all(
-        inside_view(ctx, base.view, place, dimension, lanes[dimension]) or symbolic.inside(ctx, base.view, place, dimension, lanes[dimension])
+        inside_view(ctx, base.view, place, dimension, lanes[dimension])
+        or symbolic.inside(ctx, base.view, place, dimension, lanes[dimension])
         for dimension, place in enumerate(places)
     )
 

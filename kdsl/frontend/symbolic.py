@@ -34,7 +34,11 @@ _ONE: Final = Polynomial.number(1)
 
 def inside(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int, lanes: int) -> bool:
     """Whether the index, of vectors of `lanes` numbers, is certainly one of a dimension of the view."""
-    if isinstance(view, nodes.SharedView) or not ctx.contract.relations or lanes != (view.vector.lanes if view.vector and dimension == view.rank - 1 else 1):
+    if (
+        isinstance(view, nodes.SharedView)
+        or not ctx.contract.relations
+        or lanes != (view.vector.lanes if view.vector and dimension == view.rank - 1 else 1)
+    ):
         return False
     bounds = _Bounds.at_present(ctx)
     room = Polynomial.name(extent_name(view.name, dimension)) - _ONE
@@ -75,7 +79,9 @@ class _Bounds:
             elif isinstance(parameter, nodes.View | nodes.TensorMap):
                 for dimension in range(parameter.rank):
                     self.named(extent_name(parameter.name, dimension), ranges.LENGTH)
-        waiting = [relation for relation in self._ctx.contract.relations if relation.difference.names | relation.given <= self._ranges.keys()]
+        waiting = [
+            relation for relation in self._ctx.contract.relations if relation.difference.names | relation.given <= self._ranges.keys()
+        ]
         facts = [fact for fact in self._ctx.facts if fact.kind == "lt" and fact.left is not None and ranges.of(fact.left)[0] >= 0]
         for _ in range(_ROUNDS):
             before = dict(self._ranges), len(self._relations)
@@ -194,12 +200,14 @@ class _Bounds:
                 whole = value.type.minimum <= low and high <= value.type.maximum
                 return self.of(value.operand, depth, upper=upper) if whole else []
             case nodes.Binary(op="add" | "mul") if (sums := self._sums(value, depth)) is not None:
-                whole = self._numeric(value)[1] <= value.type.maximum or any(self.proves(Polynomial.number(value.type.maximum) - most) for most in sums[:_TRIED])
+                whole = self._numeric(value)[1] <= value.type.maximum or any(
+                    self.proves(Polynomial.number(value.type.maximum) - most) for most in sums[:_TRIED]
+                )
                 return [] if not whole else sums if upper else self._least_sums(value, depth)
             case nodes.Binary(op="add" | "sub", left=a, right=b):
                 return self._differences(value, a, b, depth, upper)
-            case nodes.Binary(op="floordiv", left=a, right=b) if upper and self.is_natural(a, depth) and self.is_natural(b, depth):
-                return [*self._quotients(a, b, depth), *self.of(a, depth, upper=True)]
+            case nodes.Binary(op="floordiv", left=a, right=b) if self.is_natural(a, depth) and self.is_natural(b, depth):
+                return [Polynomial.number(0)] if not upper else [*self._quotients(a, b, depth), *self.of(a, depth, upper=True)]
             case nodes.Binary(op="mod", left=a, right=b) if upper and self.is_natural(b, depth):
                 below = [most - _ONE if self.proves(most - _ONE) else most for most in self.of(b, depth, upper=True)]  # n % 0 is 0
                 return below + (self.of(a, depth, upper=True) if self.is_natural(a, depth) else [])
@@ -211,12 +219,20 @@ class _Bounds:
     def _blocks(self, name: nodes.SpecialName) -> Polynomial | None:
         """The extent of the grid of which a block index is one, as far as the geometry names it in sizes."""
         match self._ctx.declaration.geometry, name:
-            case (Tiles(batch=size), "block_idx.z") | (Grid(x=size), "block_idx.x") | (Grid(y=size), "block_idx.y") | (Grid(z=size), "block_idx.z"):
+            case (
+                (Tiles(batch=size), "block_idx.z")
+                | (Grid(x=size), "block_idx.x")
+                | (Grid(y=size), "block_idx.y")
+                | (Grid(z=size), "block_idx.z")
+            ):
                 return self._size(size)
         return None
 
     def of_exact(self, index: nodes.ValueOp) -> list[Polynomial]:
-        """Polynomials that an index that is not negative does not exceed, provided that one of them fits its type: then its terms do, too, and nothing wraps."""
+        """Polynomials that an index that is not negative does not exceed, provided that one of them fits its type.
+
+        Then its terms do, too, and nothing wraps.
+        """
         sums = self._sums(index, _DEEPEST) if isinstance(index, nodes.Binary) and index.op in ("add", "mul") else None
         if sums is not None:
             return sums
@@ -250,7 +266,9 @@ class _Bounds:
         lowest = [x + y.times(sign) for x in self.of(a, depth, upper=False) for y in self.of(b, depth, upper=sign < 0)]
         if high > of.maximum or (low < of.minimum and not any(self.proves(x - Polynomial.number(of.minimum)) for x in lowest)):
             return []
-        return lowest if not upper else [x + y.times(sign) for x in self.of(a, depth, upper=True) for y in self.of(b, depth, upper=sign > 0)]
+        return (
+            lowest if not upper else [x + y.times(sign) for x in self.of(a, depth, upper=True) for y in self.of(b, depth, upper=sign > 0)]
+        )
 
     def _numeric(self, value: nodes.Binary) -> ranges.Range:
         """The range of an exact sum, difference or product by those of its operands."""
@@ -271,7 +289,12 @@ class _Bounds:
             return []
         limits = [most + _ONE for most in self.of(a, depth, upper=True)]
         for _ in range(2):  # what they do not exceed, by the contract
-            limits += [limit + relation for limit in limits for relation in self._relations if any(f < 0 and (m, -f) in limit.terms for m, f in relation.terms)]
+            limits += [
+                limit + relation
+                for limit in limits
+                for relation in self._relations
+                if any(f < 0 and (m, -f) in limit.terms for m, f in relation.terms)
+            ]
         quotients = (limit.over(divisor) for limit in dict.fromkeys(limits))
         return [quotient - _ONE for quotient in quotients if quotient is not None]
 

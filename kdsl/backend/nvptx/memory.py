@@ -233,7 +233,9 @@ class Memory:
         extents = self._extents(op)
         insides = self._insides(indices, extents)
         holds = functools.reduce(b.and_, insides)
-        value = read(b.select(holds, address, _zeros(b.module)))
+        chosen = b.select(holds, address, _zeros(b.module))
+        chosen.set_metadata("unpredictable", b.module.add_metadata([]))  # so that LLVM makes no branch of it
+        value = read(chosen)
         if self.held is not None:
             b.store(b.and_(b.load(self.held, typ=ir.IntType(1)), holds), self.held)
             return value

@@ -20,7 +20,9 @@ _PURE: Final = (
 
 def suits(op: nodes.Access) -> bool:
     """Whether a checked access is a read of an array in global memory, which need not be left out if it is outside."""
-    return isinstance(op, nodes.Load | nodes.LoadVector) and isinstance(op.memory, nodes.View) and not isinstance(op.memory, nodes.SharedView)
+    return (
+        isinstance(op, nodes.Load | nodes.LoadVector) and isinstance(op.memory, nodes.View) and not isinstance(op.memory, nodes.SharedView)
+    )
 
 
 def may_run_again(loop: nodes.ForRange) -> bool:

@@ -1,0 +1,69 @@
+"""Checked reads wait for no branch. In loops that only read there is none in any trip; loops that do more keep it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kdsl import DisjointSlice, Slice, SliceMut, elements, f32, i32, kernel, thread_index
+from kdsl.testing.ptx import assemble
+
+
+@kernel(grid=elements("y"))
+def gathered(y: DisjointSlice[f32], x: Slice[f32], places: Slice[i32], count: i32) -> None:
+    i = thread_index()
+    if i in y:
+        total = f32(0)
+        for n in range(count):
+            total += x[places[n]]
+        y[i] = total
+
+
+@kernel(grid=1, block=32)
+def moved(y: SliceMut[f32], x: Slice[f32], places: Slice[i32], count: i32) -> None:
+    for n in range(count):
+        y[n] = x[places[n]]
+
+
+def between(ptx: str) -> list[str]:
+    """The code from a label to the next one."""
+    return re.split(r"^\$L__BB\d+_\d+:", ptx, flags=re.MULTILINE)
+
+
+def test_a_loop_that_only_reads_has_no_branch_for_its_checks(check: Any) -> None:
+    """
+    CHECK: ld.global.nc
+    CHECK: and.pred
+    CHECK: @%p{{[0-9]+}} bra
+    CHECK: st.global.b32
+    CHECK: ret;
+    CHECK: call.uni kdsl_record_failure
+    """
+    ptx = gathered.ptx("sm_90")
+    check(ptx)
+    assert max(block.count("ld.global.nc") for block in between(ptx)) == 8, "four trips with two reads each are under way at once"
+    assert assemble(ptx, "sm_90").spills == 0
+
+
+def test_a_loop_that_writes_does_not_run_twice() -> None:
+    ptx = moved.ptx("sm_90")
+    assert ptx.count("call.uni kdsl_record_failure") == 3
+    assert "and.pred" not in ptx
+
+
+def test_a_read_stands_before_the_branch_of_its_check(check: Any) -> None:
+    """
+    CHECK: mov.b64 [[ZEROS:%rd[0-9]+]], kdsl_constant16;
+    CHECK-NEXT: selp.b64 {{%rd[0-9]+}}, {{%rd[0-9]+}}, [[ZEROS]]
+    CHECK-NEXT: ld.global.nc.b32
+    CHECK-NEXT: bra
+    CHECK: st.global.b32
+    """
+
+    @kernel(grid=elements("y"), requires=("len(places) == len(y)",))
+    def looked_up(y: DisjointSlice[f32], x: Slice[f32], places: Slice[i32]) -> None:
+        i = thread_index()
+        if i in y:
+            y[i] = x[places[i] * 3]
+
+    check("\n".join(line for line in looked_up.ptx("sm_90").splitlines() if ".loc" not in line).replace("@%p", "bra"))
