@@ -40,7 +40,8 @@ class Access:
     """One place in the source that reads or writes an array; it may have become several operations."""
 
     state: str
-    """`remains` (checked at run time), `proved` (it cannot fail), `unchecked` (the author wrote `.unchecked`, or the process wants no checks), or `proved or unchecked` where the IR does not
+    """`remains` (checked at run time), `proved` (it cannot fail), `unchecked` (the author wrote `.unchecked`, or the process wants no checks), or
+    `proved or unchecked` where the IR does not
     say which, because an array is passed on as `.unchecked`."""
     operation: str
     """`read`, `write` or `atomic`."""
