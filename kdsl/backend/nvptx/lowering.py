@@ -178,10 +178,13 @@ class Lowering:
             self._held = opaque(self._prologue.alloca(ir.IntType(1), name="held"))
         before = {variable: b.load(self._variables[variable], typ=value_type(variable.type)) for variable in speculation.assigned(op)}
         b.store(ir.IntType(1)(1), self._held)
-        self._memory.held = self._held
+        again, done, first = (b.append_basic_block(name) for name in ("again", "held", "first"))
+        tested = speculation.counted(op)
+        b.cbranch(self._all_inside(op, tested), first, again).set_weights(HELD)
+        b.position_at_end(first)
+        self._memory.held, self._memory.tested = self._held, frozenset(tested)
         self._loop(op)
-        self._memory.held = None
-        again, done = b.append_basic_block("again"), b.append_basic_block("held")
+        self._memory.held, self._memory.tested = None, frozenset()
         b.cbranch(b.load(self._held, typ=ir.IntType(1)), done, again).set_weights(HELD)
         b.position_at_end(again)
         for variable, value in before.items():
@@ -189,6 +192,15 @@ class Lowering:
         self._loop(op)
         b.branch(done)
         b.position_at_end(done)
+
+    def _all_inside(self, loop: nodes.ForRange, reads: list[nodes.Load]) -> Any:
+        """Whether the numbers of a loop that counts upwards are indices of all arrays that are read there."""
+        b = self._builder
+        start, stop = self._use(loop.start), self._use(loop.stop)
+        holds = b.icmp_signed(">=", start, _I64(0)) if reads else ir.IntType(1)(1)
+        for memory in dict.fromkeys(read.memory for read in reads):
+            holds = b.and_(holds, b.icmp_signed("<=", stop, self._memory.extents(memory)[0]))
+        return holds
 
     def _loop(self, op: nodes.ForRange) -> None:
         """Counts so that no addition overflows: whether there is a next value is decided before it is formed."""

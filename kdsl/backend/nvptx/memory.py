@@ -50,6 +50,8 @@ class Memory:
         self._cluster_size = kernel.attributes.cluster_size
         self.held: Any = None
         """Where a loop notes that its checks have held, if it does not record failures (`speculation`)."""
+        self.tested: frozenset[nodes.Op] = frozenset()
+        """Reads in it that were tested before it began."""
         self._bases: dict[nodes.Array, Any] = {}
         self._layout = shared_layout(kernel.arrays, kernel.shared_views)
         self._scopes = Scopes(builder.module, [*self._layout.offsets, *kernel.shared_views] if self._layout.is_dynamic else ())
@@ -101,13 +103,13 @@ class Memory:
 
     def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
         """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
-        if op.checked and rank is None and speculation.suits(op):
+        if self.held is not None:
             return self._load(op, indices, rank)
         return self._guarded(op, indices, rank, lambda: self._load(op, indices, rank))
 
     def load_vector(self, op: nodes.LoadVector, indices: list[Any], rank: Any = None) -> list[Any]:
         """The numbers, or 0 in all places where a check fails: one access of several words (PTX ISA, "ld", `.v2` and `.v4`)."""
-        if op.checked and rank is None and speculation.suits(op):
+        if self.held is not None:
             whole = self._load(op, indices, rank, op.lanes)
         else:
             whole = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, op.lanes))
@@ -226,26 +228,14 @@ class Memory:
             extent = b.select(inside, extent, extents[number])
         self._failures.record(b, self._entry, op.site, dimension, index, extent)
 
-    def _read(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], address: Any, read: Callable[[Any], Any]) -> Any:
-        """Read at the address if all indices are inside, else zeros, and only then see whether a failure is to be recorded, or noted: no read waits for a
-        branch."""
+    def _noted(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], address: Any) -> Any:
+        """Where to read in a loop that records no failures: at the address if all indices are inside, else zeros; and that is noted."""
         b = self._builder
-        extents = self._extents(op)
-        insides = self._insides(indices, extents)
-        holds = functools.reduce(b.and_, insides)
+        holds = functools.reduce(b.and_, self._insides(indices, self._extents(op)))
+        b.store(b.and_(b.load(self.held, typ=ir.IntType(1)), holds), self.held)
         chosen = b.select(holds, address, _zeros(b.module))
         chosen.set_metadata("unpredictable", b.module.add_metadata([]))  # so that LLVM makes no branch of it
-        value = read(chosen)
-        if self.held is not None:
-            b.store(b.and_(b.load(self.held, typ=ir.IntType(1)), holds), self.held)
-            return value
-        bad, after = b.append_basic_block("outside"), b.append_basic_block("after")
-        b.cbranch(holds, after, bad).set_weights(HELD)
-        b.position_at_end(bad)
-        self._record(op, indices, extents, insides)
-        b.branch(after)
-        b.position_at_end(after)
-        return value
+        return chosen
 
     def _load(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], rank: Any, lanes: int | None = None) -> Any:
         """An element or a number in it, or so many numbers as an LLVM vector."""
@@ -256,8 +246,8 @@ class Memory:
             return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
         address = self.address(memory, indices, rank, field, lanes)
         at = functools.partial(b.load, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
-        unguarded = op.checked and rank is None and speculation.suits(op)
-        loaded = self._read(op, indices, address, at) if unguarded else at(address)
+        noted = self.held is not None and op.checked and op not in self.tested
+        loaded = at(self._noted(op, indices, address)) if noted else at(address)
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):

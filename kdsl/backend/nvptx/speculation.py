@@ -1,4 +1,4 @@
-"""Loops whose checked reads go on without a branch, and which run again where a check has failed.
+"""Loops whose checked reads go on without a branch, and which run again where a check has failed; checks that one test before the loop decides.
 
 A branch in every trip keeps LLVM from having the reads of several trips under way. So a loop that only reads and computes notes whether all checks have held;
 a read outside yields the 0 that it has to (`Memory`). If one has not held, the loop runs again from the same values, with checks that record. What is not
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdsl.ir import nodes
+from kdsl.ir import nodes, ranges
 
 _PURE: Final = (
     nodes.Unary, nodes.Binary, nodes.Compare, nodes.Fma, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Constant, nodes.ParameterValue, nodes.Length,
@@ -41,6 +41,14 @@ def may_run_again(loop: nodes.ForRange) -> bool:
         elif not isinstance(op, _PURE):
             return False
     return checked
+
+
+def counted(loop: nodes.ForRange) -> list[nodes.Load]:
+    """The checked reads in a loop that counts upwards whose only index is its number: one test before the loop decides all of them."""
+    if ranges.of(loop.step)[0] <= 0:
+        return []
+    reads = (op for op in nodes.walk(loop.body) if isinstance(op, nodes.Load) and op.checked and op.field is None)
+    return [op for op in reads if op.indices == (loop.counter,)]
 
 
 def assigned(loop: nodes.ForRange) -> list[nodes.Variable]:

@@ -19,15 +19,16 @@ def gather(build: Any, **more: Any) -> Any:
     return b
 
 
-def test_a_checked_load_reads_zeros_in_place_of_what_is_outside(build: Any, check: Any) -> None:
+def test_a_checked_load_branches_and_gives_zero(build: Any, check: Any) -> None:
     """
-    CHECK: .global .align 16 .b8 kdsl_constant16[16];
     CHECK: ld.global.nc.b64 %rd[[I:[0-9]+]]
     CHECK: setp.{{(lt|gt|ge|le)}}.u64
+    CHECK: @%p{{.*}} bra
     CHECK: ld.global.nc.b32
     CHECK: st.global.b32
     CHECK: ret;
     CHECK: call.uni kdsl_record_failure
+    CHECK: mov.b32 {{.*}}, 0f00000000;
     CHECK: bra.uni
     """
     check(gather(build).ptx())

@@ -1,4 +1,4 @@
-"""Checked reads wait for no branch. In loops that only read there is none in any trip; loops that do more keep it."""
+"""Loops that only read: no trip has a branch for its checks, and what its number decides is tested once; those that do more keep their checks."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def between(ptx: str) -> list[str]:
 
 def test_a_loop_that_only_reads_has_no_branch_for_its_checks(check: Any) -> None:
     """
+    CHECK: setp.{{[a-z]+}}.s64
     CHECK: ld.global.nc
     CHECK: and.pred
     CHECK: @%p{{[0-9]+}} bra
@@ -42,6 +43,8 @@ def test_a_loop_that_only_reads_has_no_branch_for_its_checks(check: Any) -> None
     ptx = gathered.ptx("sm_90")
     check(ptx)
     assert max(block.count("ld.global.nc") for block in between(ptx)) == 8, "four trips with two reads each are under way at once"
+    hot = max(between(ptx), key=lambda block: block.count("ld.global.nc"))
+    assert len(re.findall(r"setp\.(?:lt|gt)\.u64", hot)) == 4, "the place is tested in each trip, the number before all of them"
     assert assemble(ptx, "sm_90").spills == 0
 
 
@@ -49,21 +52,3 @@ def test_a_loop_that_writes_does_not_run_twice() -> None:
     ptx = moved.ptx("sm_90")
     assert ptx.count("call.uni kdsl_record_failure") == 3
     assert "and.pred" not in ptx
-
-
-def test_a_read_stands_before_the_branch_of_its_check(check: Any) -> None:
-    """
-    CHECK: mov.b64 [[ZEROS:%rd[0-9]+]], kdsl_constant16;
-    CHECK-NEXT: selp.b64 {{%rd[0-9]+}}, {{%rd[0-9]+}}, [[ZEROS]]
-    CHECK-NEXT: ld.global.nc.b32
-    CHECK-NEXT: bra
-    CHECK: st.global.b32
-    """
-
-    @kernel(grid=elements("y"), requires=("len(places) == len(y)",))
-    def looked_up(y: DisjointSlice[f32], x: Slice[f32], places: Slice[i32]) -> None:
-        i = thread_index()
-        if i in y:
-            y[i] = x[places[i] * 3]
-
-    check("\n".join(line for line in looked_up.ptx("sm_90").splitlines() if ".loc" not in line).replace("@%p", "bra"))
