@@ -13,7 +13,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import freeze, memory_type, value_type
-from kdsl.backend.nvptx import atomics, speculation
+from kdsl.backend.nvptx import atomics
 from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.instructions.clusters import remote_address
