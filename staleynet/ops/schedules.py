@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels import matmul_3xtf32_raw, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
 
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -25,8 +25,16 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
     },
     "3xtf32": {
-        "128x128": matmul_3xtf32.Schedule(128),
-        "128x64": matmul_3xtf32.Schedule(64, stages=4),
+        "128x128": matmul_3xtf32_raw.Schedule(128, 4),
+        "128x96": matmul_3xtf32_raw.Schedule(96, 4),
+        "128x64": matmul_3xtf32_raw.Schedule(64, 6),
+    },
+    "tf32": {
+        "256x128": matmul_tf32.Schedule(2, 128, 4),
+        "256x96": matmul_tf32.Schedule(2, 96, 4),
+        "256x64": matmul_tf32.Schedule(2, 64, 4),
+        "128x128": matmul_tf32.Schedule(1, 128, 6),
+        "128x64": matmul_tf32.Schedule(1, 64, 8),
     },
     "fp32": {
         "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
@@ -42,7 +50,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
 }
-"""By family of kernels and name. Those of "wgmma" are for bf16, f16 and tf32."""
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands."""
 
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
@@ -55,7 +63,8 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x192": 0.98,
         "128x64": 0.8,
     },
-    "3xtf32": {"128x128": 1.0, "128x64": 0.85},
+    "3xtf32": {"128x128": 1.0, "128x96": 0.9, "128x64": 0.75},
+    "tf32": {"256x128": 1.0, "256x96": 0.95, "256x64": 0.85, "128x128": 0.85, "128x64": 0.6},
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
 }
