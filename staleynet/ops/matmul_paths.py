@@ -14,7 +14,7 @@ from staleynet.kernels import matmul_3xtf32, matmul_3xtf32_raw, matmul_hopper, m
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products
-from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
+from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
@@ -41,7 +41,7 @@ class Epilogue:
 
 def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     """C <- alpha A B^T (+ C) and so on, with tensor cores; `b` is n x k."""
-    if not on_hopper(c.base) or chosen_way() == "mma":
+    if not on_hopper(c.base) or takes_mma_alone():
         _mma(c, a, b, precision, parts, epilogue)
     elif precision == "3xtf32":
         _three(c, a, b, parts, epilogue)
@@ -142,7 +142,9 @@ def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> N
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         name = _schedule("3xtf32", out, left.shape[2 if a_across else 3], (a_across, b_across))
         # Valid: as above.
-        _three_kernel(name, a_across, b_across)(out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate))
+        _three_kernel(name, a_across, b_across)(
+            out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate)
+        )
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 

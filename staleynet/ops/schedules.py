@@ -78,6 +78,7 @@ _ALIKE: Final = 1.0
 
 
 _forced: dict[str, str] = {}
+_mma_alone = False
 
 
 @contextlib.contextmanager
@@ -92,9 +93,20 @@ def forced(family: str, name: str) -> Iterator[None]:
         _forced.update(before)
 
 
-def chosen_way() -> str:
-    """ "mma" where `forced("way", "mma")` takes `mma` also on GPUs that have more than that."""
-    return _forced.get("way", "")
+@contextlib.contextmanager
+def mma_alone() -> Iterator[None]:
+    """Let products take `mma`, which all GPUs since Ampere have, also on those that have `wgmma`, for measurements and tests."""
+    global _mma_alone  # noqa: PLW0603
+    before, _mma_alone = _mma_alone, True
+    try:
+        yield
+    finally:
+        _mma_alone = before
+
+
+def takes_mma_alone() -> bool:
+    """Whether products are within `mma_alone()`."""
+    return _mma_alone
 
 
 def choose(

@@ -9,7 +9,8 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels import matmul_3xtf32_raw as matmul_3xtf32
+from staleynet.kernels import matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, low_parts, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
