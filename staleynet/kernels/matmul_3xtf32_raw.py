@@ -104,9 +104,8 @@ def nearest(x: f32) -> f32:
 
 @function
 def rest(x: f32, high: f32) -> f32:
-    """What the rounding has left, rounded, too; 0 for infinities and NaNs, which the upper part carries."""
-    low = nearest(x - high)
-    return low if low == low else 0.0
+    """What the rounding has left, rounded, too. (Of an infinity it is NaN.)"""
+    return nearest(x - high)
 
 
 @function

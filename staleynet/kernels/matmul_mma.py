@@ -72,13 +72,21 @@ class Schedule:
 
 
 def product(
-    element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, vectors: bool = True
+    element: Any,
+    result: Any,
+    schedule: Schedule,
+    *,
+    a_across: bool = False,
+    b_across: bool = False,
+    vectors: bool = True,
+    edges: bool = True,
 ) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; the rows of both begin at multiples of
     16 bytes. All arrays have four dimensions, two of the batch and two of the matrix.
-    `vectors` writes two neighbouring columns of C at once, for which its rows begin at multiples of two elements and have an even number of them.
+    `vectors` writes two neighbouring columns of C at once, for which its rows begin at multiples of two elements and have an even number of them. Without `edges`
+    all extents are multiples of those of a tile.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes
@@ -100,26 +108,29 @@ def product(
     A_SHAPE = (STAGES, ROWS // A_WIDE, DEPTH, A_WIDE) if a_across else (STAGES, ROWS, DEPTH)
     B_SHAPE = (STAGES, COLUMNS // B_WIDE, DEPTH, B_WIDE) if b_across else (STAGES, COLUMNS, DEPTH)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
+    multiples = ((f"a.shape[{inner_a}]", DEPTH), ("c.shape[2]", ROWS), ("c.shape[3]", COLUMNS))
 
     @function
     def bring(tile: Any, s: i64, source: Any, p: i64, q: i64, first: i64, k: i64, size: i64, across: bool, wide: i64) -> None:
         """Begin to copy a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read."""
         for i in unroll(0, size * CHUNKS, THREADS):
             t = thread_idx.x + i
-            # valid keeps every read inside
-            if across:
-                row, along = t // (size // EACH), t % (size // EACH) * EACH
-                valid = source.shape[3] - first - along if k + row < source.shape[2] else 0
-                copy_async(tile, (s, along // wide, row, along % wide), source.unchecked, (p, q, k + row, first + along), EACH, valid=valid)
+            width = size if across else DEPTH
+            row, along = t // (width // EACH), t % (width // EACH) * EACH
+            to = (s, along // wide, row, along % wide) if across else (s, row, along)
+            of_row, of_column = (k + row, first + along) if across else (first + row, k + along)
+            if edges:
+                # valid keeps every read inside
+                valid = source.shape[3] - of_column if of_row < source.shape[2] else 0
+                copy_async(tile, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=valid)
             else:
-                row, along = t // CHUNKS, t % CHUNKS * EACH
-                valid = source.shape[3] - k - along if first + row < source.shape[2] else 0
-                copy_async(tile, (s, row, along), source.unchecked, (p, q, first + row, k + along), EACH, valid=valid)
+                copy_async(tile, to, source.unchecked, (p, q, of_row, of_column), EACH)
 
     @function
     def bring_both(a_tile: Any, b_tile: Any, a: Any, b: Any, s: i64, p: i64, q: i64, row: i64, column: i64, k: i64) -> None:
-        bring(a_tile, s, a, p, q, row, k, ROWS, a_across, A_WIDE)
-        bring(b_tile, s, b, p, q, column, k, COLUMNS, b_across, B_WIDE)
+        if edges or k < a.shape[inner_a]:
+            bring(a_tile, s, a, p, q, row, k, ROWS, a_across, A_WIDE)
+            bring(b_tile, s, b, p, q, column, k, COLUMNS, b_across, B_WIDE)
         commit_copies()
 
     @function
@@ -151,6 +162,7 @@ def product(
             f"c.shape[2] == a.shape[{5 - inner_a}] and c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
+            *(() if edges else (f"{extent} == {extent} // {of} * {of}" for extent, of in multiples)),
         ),
     )
     def matmul_mma(c: SliceMut[result, D4], a: Slice[element, D4], b: Slice[element, D4], e: Ending) -> None:

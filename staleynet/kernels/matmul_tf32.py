@@ -23,6 +23,7 @@ from kdsl import (
     decrease_registers,
     elect_one,
     f32,
+    f32x2,
     f32x4,
     fence_async_proxy,
     fence_barrier_init,
@@ -42,6 +43,7 @@ from kdsl import (
     shared_barriers,
     shuffle,
     sync_threads,
+    thread_idx,
     tma_load,
     tma_reduce,
     tma_store,
@@ -67,8 +69,6 @@ HALF = 16
 """Steps of k whose fragments are in registers at once."""
 BOX = 32
 """Rows and columns of a box that the copy engine brings or takes."""
-OWN_ROWS = 128
-"""Rows of C of a warpgroup, 32 of each warp."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +76,35 @@ class Schedule:
     """How a product is laid out on the device. It changes no bit."""
 
     groups: int
-    """Warpgroups that multiply, 128 rows each: 1 or 2."""
+    """Warpgroups that multiply, one below the other: 1 or 2."""
     columns: int
-    """Columns of a tile of C, a multiple of 32 up to 128."""
+    """Columns of a tile of C, a multiple of 32: up to 128, with one product of 64 rows per warpgroup up to 256."""
     stages: int
     """Stages of the ring."""
+    halves: int = 2
+    """Products of 64 rows of a warpgroup: 1 or 2."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
     @property
     def rows(self) -> int:
         """Rows of a tile of C."""
-        return OWN_ROWS * self.groups
+        return 64 * self.halves * self.groups
+
+    @property
+    def turns(self) -> bool:
+        """Whether it leaves registers for a warpgroup that turns B."""
+        return self.columns <= 128
 
 
 @function
-def chunk_of(lane: i64) -> i64:
-    """Which four of the 32 rows of a warp are those of `lane`. Lanes of one k that stand in one phase of a read are four chunks apart, so that with four k they meet
-    all banks of a swizzled tile."""
-    return lane // 8 + lane // 4 % 2 * 4
+def rows_of(lane: i64, warp: i64, each: i64) -> i64:
+    """The first of the `each` neighbouring rows, 4 or 2, of a box of 32 that are those of a lane, where k lies across: so that lanes which read at once, four k of
+    two chunks of 16 bytes, meet all banks of a swizzled tile. Boxes belong to a warp, or to two."""
+    if each == 4:
+        return 4 * (lane // 8 + lane // 4 % 2 * 4)
+    else:
+        return 4 * (warp % 2 * 2 + lane // 8 % 2 * 4 + lane // 16) + 2 * (lane // 4 % 2)
 
 
 @function
@@ -132,6 +142,9 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
     of A and B round to tf32.
     """
     ROWS, COLUMNS, STAGES, GROUP, GROUPS = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.groups
+    HALVES = schedule.halves
+    EACH = 2 * HALVES  # neighbouring rows of C of a lane
+    SHARE = 2 // HALVES  # warps that have a box together
     SUMS = COLUMNS // 2
     STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
     WARPGROUPS = GROUPS + 1 + int(b_across)
@@ -139,12 +152,13 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
-    def fetch(part: Any, fours: Any, s: u32, k: i64, warp: i64) -> None:
-        """Read what the warp multiplies from step k of a stage on: of each k of the lane four rows, two for each of the two products of 64 rows."""
+    def fetch(part: Any, left: Any, s: u32, k: i64, warp: i64) -> None:
+        """Read what the warp multiplies from step k of a stage on: of each k of the lane two rows for each product."""
+        vectors = as_vectors(left, EACH)
         for i in unroll(0, HALF, STEP):
             for after in unroll(2):
-                x = fours[s, warp, k + i + 4 * after + lane_index() % 4, chunk_of(lane_index())]
-                for e in unroll(4):
+                x = vectors[s, warp // SHARE, k + i + 4 * after + lane_index() % 4, rows_of(lane_index(), warp, EACH) // EACH]
+                for e in unroll(EACH):
                     part[i // STEP, e // 2, 2 * after + e % 2] = x[e]
 
     @function
@@ -153,7 +167,8 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
         wgmma_fence()
         for i in unroll(0, HALF, STEP):
             wgmma(upper, part[i // STEP, 0, :], (), right, (s, 0, 0, k + i))
-            wgmma(lower, part[i // STEP, 1, :], (), right, (s, 0, 0, k + i))
+            if HALVES == 2:
+                wgmma(lower, part[i // STEP, 1, :], (), right, (s, 0, 0, k + i))
         wgmma_commit()
 
     @function
@@ -169,19 +184,22 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
 
     @function
     def put(out: Any, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
-        """Write 32 columns of the warp's 32 rows to its buffer."""
+        """Write 32 columns of the warp's rows to a box."""
         lane = lane_now()
-        row, column = 4 * chunk_of(lane), 2 * (lane % 4)
-        if c_across:
-            fours = as_vectors(out, 4)
-            for i in unroll(8):
-                n = 16 * piece + 4 * (i // 2) + i % 2
-                fours[warp, column + 8 * (i // 2) + i % 2, chunk_of(lane)] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
-        else:
-            for i in unroll(16):
-                there = column + 8 * (i // 4) + i % 2
-                out[warp, row + i // 2 % 2, there] = alpha * upper[16 * piece + i]
-                out[warp, row + 2 + i // 2 % 2, there] = alpha * lower[16 * piece + i]
+        row, column = rows_of(lane, warp, EACH), 2 * (lane % 4)
+        for i in unroll(8):
+            n, there = 16 * piece + 4 * (i // 2) + i % 2, column + 8 * (i // 2) + i % 2
+            if c_across:
+                vectors = as_vectors(out, EACH)
+                if HALVES == 2:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
+                else:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
+            else:
+                for e in unroll(2):
+                    out[warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
+                    if HALVES == 2:
+                        out[warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
 
     @kernel(
         grid=("w.blocks",),
@@ -200,7 +218,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
         """C <- alpha A B (+ C), tile after tile."""
         left = shared_array((STAGES, ROWS // BOX, DEPTH, BOX), f32, swizzle=128)
         right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
-        out = shared_array((4 * GROUPS, BOX, BOX), f32, swizzle=128)
+        out = shared_array((ROWS // BOX, BOX, BOX), f32, swizzle=128)
         full, turned, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
         if is_first_thread():
             for s in unroll(STAGES):
@@ -256,46 +274,46 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
                     number += 1
         else:
             increase_registers(REGISTERS[0])
-            fours = as_vectors(left, 4)
             number = 0
+            leader = thread_idx.x % (32 * SHARE) == 0
             warp = warp_index() % (4 * GROUPS)
             for tile in range(block_idx.x, count, grid_dim.x):
                 p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                upper, lower = local_array(SUMS, f32), local_array(SUMS, f32)
-                part, next_part = local_array((HALF // STEP, 2, 4), f32), local_array((HALF // STEP, 2, 4), f32)
+                upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
+                part, next_part = local_array((HALF // STEP, HALVES, 4), f32), local_array((HALF // STEP, HALVES, 4), f32)
                 first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
                 for step in range(steps):
                     # fragments are read while the products of those before run
                     now = first + u32(step)
                     await_stage(full, turned, now)
-                    fetch(part, fours, now % STAGES, 0, warp)
+                    fetch(part, left, now % STAGES, 0, warp)
                     multiply(upper, lower, part, right, now % STAGES, 0)
                     wgmma_wait(1)
                     if step > 0:
                         release(empty, now - 1)
-                    fetch(next_part, fours, now % STAGES, HALF, warp)
+                    fetch(next_part, left, now % STAGES, HALF, warp)
                     multiply(upper, lower, next_part, right, now % STAGES, HALF)
                     wgmma_wait(1)
                 wgmma_wait(0)
                 release(empty, first + u32(steps) - 1)
                 number += steps
-                row = y * ROWS + BOX * u32(warp)
+                row = y * ROWS + BOX * u32(warp // SHARE)
                 for piece in unroll(COLUMNS // BOX):
-                    if is_first_lane():
+                    if leader:
                         wait_stores()
-                    barrier_sync(5 + warp, 32)
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
                     put(out, warp, upper, lower, piece, w.alpha)
                     fence_async_proxy()
-                    barrier_sync(5 + warp, 32)
-                    if is_first_lane():
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
+                    if leader:
                         column = x * COLUMNS + BOX * piece
                         to_row, to_column = (column, row) if c_across else (row, column)
                         if w.accumulate != 0:
-                            tma_reduce(c, (p, q, to_row, to_column), out, warp)
+                            tma_reduce(c, (p, q, to_row, to_column), out, warp // SHARE)
                         else:
-                            tma_store(c, (p, q, to_row, to_column), out, warp)
+                            tma_store(c, (p, q, to_row, to_column), out, warp // SHARE)
                         commit_stores()
-            if is_first_lane():
+            if leader:
                 wait_stores()
 
     return matmul_tf32

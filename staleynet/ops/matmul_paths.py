@@ -159,10 +159,13 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("mma", out, left.shape[2 if a_across else 3], (a_across, b_across))
+        k = left.shape[2 if a_across else 3]
+        name = _schedule("mma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["mma"][name]
+        whole = (out.shape[2] % schedule.rows, out.shape[3] % schedule.columns, k * element.itemsize % schedule.row_bytes) == (0, 0, 0)
         pairs = out.base.device.target != "cpu" and out.in_vectors(2)
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs)(
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, not whole)(
             out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
         )
 
@@ -246,8 +249,8 @@ def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest:
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, vectors: bool) -> Kernel:
-    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, vectors=vectors)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, vectors: bool, edges: bool) -> Kernel:
+    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, vectors=vectors, edges=edges)
 
 
 @functools.cache

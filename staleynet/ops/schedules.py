@@ -31,10 +31,14 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     },
     "tf32": {
         "256x128": matmul_tf32.Schedule(2, 128, 4),
+        "128x256": matmul_tf32.Schedule(2, 256, 4, halves=1),
+        "128x192": matmul_tf32.Schedule(2, 192, 5, halves=1),
         "256x96": matmul_tf32.Schedule(2, 96, 4),
         "256x64": matmul_tf32.Schedule(2, 64, 4),
         "128x128": matmul_tf32.Schedule(1, 128, 6),
+        "128x128 2": matmul_tf32.Schedule(2, 128, 6, halves=1),
         "128x64": matmul_tf32.Schedule(1, 64, 8),
+        "128x64 2": matmul_tf32.Schedule(2, 64, 8, halves=1),
     },
     "fp32": {
         "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
@@ -64,7 +68,17 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x64": 0.8,
     },
     "3xtf32": {"128x128": 1.0, "128x96": 0.9, "128x64": 0.75},
-    "tf32": {"256x128": 1.0, "256x96": 0.95, "256x64": 0.85, "128x128": 0.85, "128x64": 0.6},
+    "tf32": {
+        "256x128": 1.0,
+        "128x256": 1.0,
+        "128x192": 0.95,
+        "256x96": 0.95,
+        "256x64": 0.8,
+        "128x128": 0.75,
+        "128x128 2": 0.75,
+        "128x64": 0.5,
+        "128x64 2": 0.5,
+    },
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
 }
@@ -144,7 +158,11 @@ def _chosen(
     if distance <= _ALIKE:
         return nearest
     m, n, k, batch = shape
-    fitting = {name: schedule for name, schedule in SCHEDULES[family].items() if getattr(schedule, "shared_bytes", 0) <= shared}
+    fitting = {
+        name: schedule
+        for name, schedule in SCHEDULES[family].items()
+        if getattr(schedule, "shared_bytes", 0) <= shared and (across != (True, True) or getattr(schedule, "turns", True))
+    }
 
     def cost(name: str) -> float:
         schedule = fitting[name]
