@@ -1,8 +1,8 @@
 """The matrix product on the tensor cores that every GPU since Ampere has: `mma` of a warp, fed by `cp.async` and `ldmatrix`, for bf16, f16 and tf32 operands
 with f32 sums.
 
-A block brings tiles of A and B to a ring of stages in shared memory, each warp multiplies a part of the tile. Operands of 16 bits may have k along their rows or
-across them, which `ldmatrix` exchanges; those of tf32 have it along. The kernel also runs on the CPU, with the meaning that `mma` has there.
+A block brings tiles of A and B to a ring of stages in shared memory, each warp multiplies a part of the tile. Operands of 16 bits may have k along their rows
+or across them, which `ldmatrix` exchanges; those of tf32 have it along. The kernel also runs on the CPU, with the meaning that `mma` has there.
 """
 
 from dataclasses import dataclass
@@ -83,10 +83,10 @@ def product(
 ) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; the rows of both begin at multiples of
-    16 bytes. All arrays have four dimensions, two of the batch and two of the matrix.
-    `vectors` writes two neighbouring columns of C at once, for which its rows begin at multiples of two elements and have an even number of them. Without `edges`
-    all extents are multiples of those of a tile.
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; the rows of both begin at multiples
+    of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix.
+    `vectors` writes two neighbouring columns of C at once, for which its rows begin at multiples of two elements and have an even number of them. Without
+    `edges` all extents are multiples of those of a tile.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes

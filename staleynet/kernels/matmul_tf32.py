@@ -1,8 +1,8 @@
 """The matrix product of fp32 numbers, rounded to tf32, on Hopper's tensor cores where k lies across the rows of A, or of both operands.
 
-`wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k lies
-across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along their rows:
-`matmul_hopper.py`.)
+`wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k
+lies across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along
+their rows: `matmul_hopper.py`.)
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,6 @@ from kdsl import (
     grid_dim,
     i64,
     increase_registers,
-    inline_ptx,
     is_first_lane,
     is_first_thread,
     kernel,
@@ -59,16 +58,8 @@ from kdsl import (
     wgmma_wait,
 )
 from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
 from staleynet.kernels.tile_order import place
-
-DEPTH = 32
-"""Steps of k per stage: 128 bytes."""
-STEP = 8
-"""Steps of k per instruction."""
-HALF = 16
-"""Steps of k whose fragments are in registers at once."""
-BOX = 32
-"""Rows and columns of a box that the copy engine brings or takes."""
 
 
 @dataclass(frozen=True)
@@ -98,48 +89,23 @@ class Schedule:
 
 
 @function
-def rows_of(lane: i64, warp: i64, each: i64) -> i64:
-    """The first of the `each` neighbouring rows, 4 or 2, of a box of 32 that are those of a lane, where k lies across: so that lanes which read at once, four k of
-    two chunks of 16 bytes, meet all banks of a swizzled tile. Boxes belong to a warp, or to two."""
-    if each == 4:
-        return 4 * (lane // 8 + lane // 4 % 2 * 4)
-    else:
-        return 4 * (warp % 2 * 2 + lane // 8 % 2 * 4 + lane // 16) + 2 * (lane // 4 % 2)
-
-
-@function
-def lane_now() -> i64:
-    """The lane, read anew: what is computed from it is not kept in registers over the loop of products."""
-    lane: u32 = inline_ptx("mov.u32 {0}, %laneid;", u32, (), memory=False)
-    return i64(lane % 32)
-
-
-@function
-def turn(tile: Any, s: i64, piece: i64, number: i64) -> None:
-    """Exchange rows and columns of a box of 32 x 32 in place, by a warp that has named barrier `number` for itself: a lane takes two blocks of 4 x 4. The lanes of
-    a phase take blocks of a diagonal, which lie in different banks before and after."""
-    fours = as_vectors(tile, 4)
-    found = local_array((2, 4, 4), f32)
+def turn(tile: Any, s: i64, box: i64, number: i64) -> None:
+    """Exchange rows and columns of a box in place, by a warp that has named barrier `number` for itself."""
+    fours, found = as_vectors(tile, 4), local_array((2, 4, 4), f32)
     lane = lane_now()
-    c = lane % 8
-    for i in unroll(2):
-        r = c ^ (lane // 8 + 4 * i)
-        for j in unroll(4):
-            x = fours[s, piece, 4 * r + j, c]
-            for e in unroll(4):
-                found[i, j, e] = x[e]
+    read_blocks(found, tile, s, box, lane)
     barrier_sync(number, 32)
     for i in unroll(2):
-        r = c ^ (lane // 8 + 4 * i)
+        row, column = block_of(lane, i)
         for e in unroll(4):
-            fours[s, piece, 4 * c + e, r] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
+            fours[s, box, 4 * column + e, row] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
 
 
 def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
 
-    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The maps
-    of A and B round to tf32.
+    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
+    maps of A and B round to tf32.
     """
     ROWS, COLUMNS, STAGES, GROUP, GROUPS = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.groups
     HALVES = schedule.halves
@@ -148,7 +114,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
     SUMS = COLUMNS // 2
     STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
     WARPGROUPS = GROUPS + 1 + int(b_across)
-    REGISTERS = (200 if WARPGROUPS == 4 else 232, 64, 48)
+    REGISTERS = (200 if WARPGROUPS == 4 else 232, 64, 48 if WARPGROUPS == 4 else 40)
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function

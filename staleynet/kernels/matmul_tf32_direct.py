@@ -132,7 +132,7 @@ def turn(tile: Any, s: i64, piece: i64, number: i64) -> None:
             fours[s, piece, 4 * c + e, r] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
 
 
-def product(schedule: Schedule, *, b_across: bool, c_across: bool, plain: bool = True) -> Kernel:
+def product(schedule: Schedule, *, b_across: bool, c_across: bool, plain: bool = True, near: bool = False) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
 
     A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The maps
@@ -146,7 +146,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, plain: bool =
     STAGE_BYTES = COLUMNS * DEPTH * 4
     AHEAD = STAGES - 2
     WARPGROUPS = GROUPS + 1
-    REGISTERS = (224, 64, 48)
+    REGISTERS = (216, 72, 48)
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
@@ -289,23 +289,31 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, plain: bool =
                 p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                 upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
                 part, next_part = local_array((HALF // STEP, HALVES, 4), f32), local_array((HALF // STEP, HALVES, 4), f32)
-                raw, next_raw = local_array((HALF // STEP, 2, 4), f32), local_array((HALF // STEP, 2, 4), f32)
+                raw, next_raw = local_array((HALF // STEP, 2, 4), f32), local_array((HALF // STEP if not near else 1, 2, 4), f32)
                 first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
                 my_row = i64(y) * ROWS + BOX * warp + rows_of(lane_index(), warp, EACH)
                 bring(raw, a, p, q, 0, my_row)
-                bring(next_raw, a, p, q, HALF, my_row)
+                if not near:
+                    bring(next_raw, a, p, q, HALF, my_row)
                 for step in range(steps):
                     now = first + u32(step)
                     later = min(step + 1, steps - 1) * DEPTH
                     fetch(part, raw)
-                    bring(raw, a, p, q, later, my_row)
+                    if near:
+                        bring(raw, a, p, q, step * DEPTH + HALF, my_row)
+                    else:
+                        bring(raw, a, p, q, later, my_row)
                     await_stage(full, turned, now)
                     multiply(upper, lower, part, right, now % STAGES, 0)
                     wgmma_wait(1)
                     if step > 0:
                         release(empty, now - 1)
-                    fetch(next_part, next_raw)
-                    bring(next_raw, a, p, q, later + HALF, my_row)
+                    if near:
+                        fetch(next_part, raw)
+                        bring(raw, a, p, q, later, my_row)
+                    else:
+                        fetch(next_part, next_raw)
+                        bring(next_raw, a, p, q, later + HALF, my_row)
                     multiply(upper, lower, next_part, right, now % STAGES, HALF)
                     wgmma_wait(1)
                 wgmma_wait(0)

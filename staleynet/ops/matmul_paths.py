@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_3xtf32_raw, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products
@@ -240,7 +240,7 @@ def _tf32_kernel(name: str, b_across: bool, c_across: bool) -> Kernel:
 
 @functools.cache
 def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
-    return matmul_3xtf32_raw.product(SCHEDULES["3xtf32"][name], a_across=a_across, b_across=b_across)
+    return matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=a_across, b_across=b_across)
 
 
 @functools.cache
