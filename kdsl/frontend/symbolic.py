@@ -52,6 +52,21 @@ class _Sizes:
         self._contract = contract
         self._facts: list[Fact] = []
         self._bounds: dict[int, _Bounds] = {}
+        self._below: dict[nodes.ValueOp, frozenset[nodes.ValueOp]] = {}
+        self._tables: dict[tuple[Inequalities, int], _Table] = {}
+
+    def below(self, value: nodes.ValueOp) -> frozenset[nodes.ValueOp]:
+        """The value, and what it is computed from as far as bounds are followed."""
+        if value not in self._below:
+            operands = (
+                (value.left, value.right) if isinstance(value, nodes.Binary) else (value.operand,) if isinstance(value, nodes.Cast) else ()
+            )
+            self._below[value] = frozenset((value,)).union(*(self.below(operand) for operand in operands))
+        return self._below[value]
+
+    def table(self, known: Inequalities, most: int) -> _Table:
+        """Bounds of values of which no fact speaks, where this is known of sizes."""
+        return self._tables.setdefault((known, most), _Table())
 
     def at_present(self, ctx: Context, most: int) -> _Bounds:
         """Bounds at this place of the program, made once for the accesses that stand together."""
@@ -59,22 +74,34 @@ class _Sizes:
             self._facts = [*ctx.facts]
             self._bounds.clear()
         if most not in self._bounds:
-            self._bounds[most] = _Bounds(ctx, self._contract, most)
+            self._bounds[most] = _Bounds(ctx, self, self._contract, most)
         return self._bounds[most]
+
+
+class _Table:
+    """Bounds that were found."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[nodes.ValueOp, ranges.Range] = {}
+        """Ranges of values."""
+        self.found: dict[tuple[nodes.ValueOp, bool, int], list[Polynomial]] = {}
+        """Upper or lower bounds of values, followed through so many operations; 0 where the first answer is to be taken."""
+        self.sums: dict[tuple[nodes.ValueOp, int], list[Polynomial] | None] = {}
+        """What sums do not exceed in exact integers."""
+        self.left_out = False
+        """Whether a value has more bounds than are kept."""
 
 
 class _Bounds:
     """Bounds of values at one place of the program."""
 
-    def __init__(self, ctx: Context, contract: Contract, most: int) -> None:
+    def __init__(self, ctx: Context, sizes: _Sizes, contract: Contract, most: int) -> None:
         self._ctx = ctx
         self._contract = contract
         self._most = most
-        self.left_out = False
-        """Whether a value has more bounds than are kept."""
-        self._numbers: dict[nodes.ValueOp, ranges.Range] = {}
-        self._found: dict[tuple[nodes.ValueOp, bool], list[Polynomial]] = {}
-        self._summed: dict[tuple[nodes.ValueOp, int], list[Polynomial] | None] = {}
+        self._sizes = sizes
+        self._own = _Table()
+        self._told = frozenset(side for fact in ctx.facts for side in (fact.left, fact.right) if side is not None)
         self._facts: dict[tuple[nodes.ValueOp, bool], list[tuple[nodes.ValueOp, Polynomial]]] = {}
         for fact in ctx.facts:
             if fact.left is not None and fact.right is not None:
@@ -91,14 +118,14 @@ class _Bounds:
         above = frozenset(found for found in named.values() if found is not None)
         others = [value for value in values if named[value] is None]
         self._known = self._contract.where(above)
+        self._shared = self._sizes.table(self._known, self._most)
         for _ in others:
             more = above.union(found for value in others if (found := self._exact(value)) is not None)
             known = self._contract.where(more)
             if known is self._known:
                 break
             self._known, above = known, more
-            self._found.clear()
-            self._summed.clear()
+            self._own, self._shared = _Table(), self._sizes.table(known, self._most)
         return self._known
 
     def proves(self, difference: Polynomial) -> bool:
@@ -107,9 +134,19 @@ class _Bounds:
 
     def _number(self, value: nodes.ValueOp) -> ranges.Range:
         """The range of a value here."""
-        if value not in self._numbers:
-            self._numbers[value] = proofs.bounds(self._ctx, value)
-        return self._numbers[value]
+        table = self._table(value)
+        if value not in table.numbers:
+            table.numbers[value] = proofs.bounds(self._ctx, value)
+        return table.numbers[value]
+
+    def _table(self, value: nodes.ValueOp) -> _Table:
+        """Where bounds of a value are kept."""
+        return self._shared if self._told and self._told.isdisjoint(self._sizes.below(value)) else self._own
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a value has more bounds than are kept."""
+        return self._own.left_out or self._shared.left_out
 
     def _named(self, value: nodes.ValueOp) -> Polynomial | None:
         """What a launch gives, or a number, as a polynomial."""
@@ -126,10 +163,11 @@ class _Bounds:
             case _:
                 return None
 
-    def _first(self, found: list[Polynomial], count: int) -> list[Polynomial]:
+    def _first(self, table: _Table, found: list[Polynomial], count: int) -> list[Polynomial]:
         """The simplest of them."""
-        found = sorted(dict.fromkeys(found), key=_complexity)
-        self.left_out |= len(found) > count
+        if len(found) > 1:
+            found = sorted(dict.fromkeys(found), key=_complexity)
+        table.left_out |= len(found) > count
         return found[:count]
 
     # ------------------------------------------------------------------------------------------------------------------- values
@@ -150,12 +188,13 @@ class _Bounds:
         number = Polynomial.number(self._number(value)[upper])
         if not depth:
             return [number]
-        key = value, upper
-        if key not in self._found:
-            self._found[key] = [number]  # facts may lead back to it
+        table = self._table(value)
+        key = value, upper, 0 if table is self._own else depth
+        if key not in table.found:
+            table.found[key] = [number]  # facts may lead back to it
             found = [*self._by_operation(value, depth - 1, upper), *self._by_facts(value, depth - 1, upper)]
-            self._found[key] = [*self._first(found, self._most - 1), number]
-        return self._found[key]
+            table.found[key] = [*self._first(table, found, self._most - 1), number]
+        return table.found[key]
 
     def _by_facts(self, value: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
         others = self._facts.get((value, upper), ())
@@ -212,10 +251,10 @@ class _Bounds:
 
     def _sums(self, value: nodes.ValueOp, depth: int) -> list[Polynomial] | None:
         """What sums and products of numbers that are not negative do not exceed in exact integers, the simplest first; None for others."""
-        key = value, depth
-        if key not in self._summed:
-            self._summed[key] = self._sum(value, depth)
-        return self._summed[key]
+        key, table = (value, depth), self._table(value)
+        if key not in table.sums:
+            table.sums[key] = self._sum(value, depth)
+        return table.sums[key]
 
     def _sum(self, value: nodes.ValueOp, depth: int) -> list[Polynomial] | None:
         match value:
@@ -228,7 +267,7 @@ class _Bounds:
                 found = self.of(value, depth, upper=True) if self.is_natural(value, depth) else None
         if found is not None and self._number(value)[0] >= 0:
             found = found + self._by_facts(value, depth, True)
-        return None if found is None else self._first(found, self._most)
+        return None if found is None else self._first(self._table(value), found, self._most)
 
     def _least_sums(self, value: nodes.Binary, depth: int) -> list[Polynomial]:
         """What a sum or product of numbers that are not negative, which does not wrap, does not go below."""
