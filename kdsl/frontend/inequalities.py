@@ -5,6 +5,7 @@ Multiples of inequalities are taken away until no negative term is left that ran
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -34,28 +35,28 @@ class Inequalities:
         self.relations = relations
         """What is not negative."""
         self._proved: dict[Polynomial, bool] = {}
-        self._examples = [found for more in range(_EXAMPLES) if (found := self._example(more)) is not None]
+
+    @functools.cached_property
+    def _examples(self) -> list[MonomialRanges]:
+        """Sizes that are possible."""
+        return [found for more in range(_EXAMPLES) if (found := self._example(more)) is not None]
 
     def _example(self, more: int) -> MonomialRanges | None:
         """Sizes for which all of it holds, arrays no longer than they need to be, if they are found."""
-        sizes = {
-            name: min(max(low, 0) + more + (place % 3 if more else 0), high)
-            for place, (name, (low, high)) in enumerate(self._ranges.items())
-        }
+        sizes = {name: min(max(low, 0) + more * (1 + place % 3), high) for place, (name, (low, high)) in enumerate(self._ranges.items())}
         for _ in range(_ROUNDS):
-            raised = False
-            point = MonomialRanges({name: (size, size) for name, size in sizes.items()})
+            short = False
             for relation in self.relations:
-                missing = -relation.least(point)
+                missing = -relation.least(_point(sizes))
                 if missing > 0:
-                    linear = [monomial[0] for monomial, factor in relation.terms if len(monomial) == 1 and factor == 1]
-                    if not linear:
+                    names = [name for monomial, _ in relation.terms for name in monomial]
+                    alone = [m[0] for m, factor in relation.terms if len(m) == 1 and factor == 1 and names.count(m[0]) == 1]
+                    if not alone:
                         return None
-                    sizes[linear[0]] += missing
-                    point = MonomialRanges({name: (size, size) for name, size in sizes.items()})
-                    raised = True
-            if not raised:
-                return point if all(size <= self._ranges[name][1] for name, size in sizes.items()) else None
+                    sizes[min(alone)] += missing
+                    short = True
+            if not short:
+                return _point(sizes) if all(size <= self._ranges[name][1] for name, size in sizes.items()) else None
         return None
 
     def proves(self, difference: Polynomial) -> bool:
@@ -92,6 +93,11 @@ class Inequalities:
         """That sizes are not below their least ones, of those with which the monomial stands in another term: a * b - a is not negative where b is not 0."""
         others = {name for other, factor in difference.terms if factor > 0 and len(other) == len(monomial) + 1 for name in other}
         return [Polynomial.name(name) - Polynomial.number(self._ranges[name][0]) for name in sorted(others) if self._ranges[name][0] >= 1]
+
+
+def _point(sizes: Mapping[str, int]) -> MonomialRanges:
+    """Ranges of one number each."""
+    return MonomialRanges({name: (size, size) for name, size in sizes.items()})
 
 
 class Contract:
