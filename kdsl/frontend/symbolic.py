@@ -21,6 +21,10 @@ _DEEPEST: Final = 12
 """Operations and facts through which a bound is followed."""
 _TRIED: Final = 3
 """Bounds that are looked at to see that a value fits its type."""
+_NUMBERS: Final = 4
+"""Operations through which at least a range is followed, if it is kept."""
+_WIDEST: Final = 64
+"""Operations of a value whose bounds are shared by places of the program."""
 _MOST: Final = (2, 8)
 """Bounds that are kept of a value: few prove nearly all that can be proved, and more are tried only where they do not."""
 
@@ -52,16 +56,24 @@ class _Sizes:
         self._contract = contract
         self._facts: list[Fact] = []
         self._bounds: dict[int, _Bounds] = {}
-        self._below: dict[nodes.ValueOp, frozenset[nodes.ValueOp]] = {}
+        self._below: dict[nodes.ValueOp, frozenset[nodes.ValueOp] | None] = {}
         self._tables: dict[tuple[Inequalities, int], _Table] = {}
 
-    def below(self, value: nodes.ValueOp) -> frozenset[nodes.ValueOp]:
-        """The value, and what it is computed from as far as bounds are followed."""
+    def below(self, value: nodes.ValueOp) -> frozenset[nodes.ValueOp] | None:
+        """The value, and what it is computed from as far as bounds are followed; None if that is much."""
         if value not in self._below:
-            operands = (
-                (value.left, value.right) if isinstance(value, nodes.Binary) else (value.operand,) if isinstance(value, nodes.Cast) else ()
-            )
-            self._below[value] = frozenset((value,)).union(*(self.below(operand) for operand in operands))
+            seen, waiting = {value}, [value]
+            while waiting and len(seen) <= _WIDEST:
+                match waiting.pop():
+                    case nodes.Binary(left=a, right=b):
+                        operands = [a, b]
+                    case nodes.Cast(operand=a):
+                        operands = [a]
+                    case _:
+                        operands = []
+                waiting += [operand for operand in operands if operand not in seen]
+                seen.update(operands)
+            self._below[value] = None if waiting else frozenset(seen)
         return self._below[value]
 
     def table(self, known: Inequalities, most: int) -> _Table:
@@ -101,11 +113,13 @@ class _Bounds:
         self._most = most
         self._sizes = sizes
         self._own = _Table()
-        self._told = frozenset(side for fact in ctx.facts for side in (fact.left, fact.right) if side is not None)
+        self._about: dict[nodes.ValueOp, list[Fact]] = {}
         self._facts: dict[tuple[nodes.ValueOp, bool], list[tuple[nodes.ValueOp, Polynomial]]] = {}
         for fact in ctx.facts:
             if fact.left is not None and fact.right is not None:
                 step = int(fact.kind == "lt")
+                self._about.setdefault(fact.left, []).append(fact)
+                self._about.setdefault(fact.right, []).append(fact)
                 self._facts.setdefault((fact.left, True), []).append((fact.right, Polynomial.number(-step)))
                 self._facts.setdefault((fact.right, False), []).append((fact.left, Polynomial.number(step)))
         self._known = self._learn()
@@ -132,16 +146,20 @@ class _Bounds:
         """Whether it is certainly not negative."""
         return self._known.proves(difference)
 
-    def _number(self, value: nodes.ValueOp) -> ranges.Range:
+    def _number(self, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.Range:
         """The range of a value here."""
-        table = self._table(value)
-        if value not in table.numbers:
-            table.numbers[value] = proofs.bounds(self._ctx, value)
-        return table.numbers[value]
+        numbers = self._table(value).numbers
+        found = numbers.get(value)
+        if found is None:
+            found = proofs.narrowed(self._about.get(value, ()), value, ranges.of if not depth else lambda x: self._number(x, depth - 1))
+            if depth >= _NUMBERS:
+                numbers[value] = found
+        return found
 
     def _table(self, value: nodes.ValueOp) -> _Table:
         """Where bounds of a value are kept."""
-        return self._shared if self._told and self._told.isdisjoint(self._sizes.below(value)) else self._own
+        below = self._sizes.below(value)
+        return self._shared if below is not None and self._about.keys().isdisjoint(below) else self._own
 
     @property
     def left_out(self) -> bool:
