@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kdsl.frontend import proofs
+from kdsl.frontend import proofs, remainders
 from kdsl.frontend.context import Context, Fact
 from kdsl.frontend.inequalities import ONE, Contract, Inequalities
 from kdsl.frontend.polynomials import Polynomial
@@ -114,14 +114,14 @@ class _Bounds:
         self._sizes = sizes
         self._own = _Table()
         self._about: dict[nodes.ValueOp, list[Fact]] = {}
-        self._facts: dict[tuple[nodes.ValueOp, bool], list[tuple[nodes.ValueOp, Polynomial]]] = {}
+        self._facts: dict[tuple[nodes.ValueOp, bool], list[tuple[nodes.ValueOp, int]]] = {}
         for fact in ctx.facts:
             if fact.left is not None and fact.right is not None:
                 step = int(fact.kind == "lt")
                 self._about.setdefault(fact.left, []).append(fact)
                 self._about.setdefault(fact.right, []).append(fact)
-                self._facts.setdefault((fact.left, True), []).append((fact.right, Polynomial.number(-step)))
-                self._facts.setdefault((fact.right, False), []).append((fact.left, Polynomial.number(step)))
+                self._facts.setdefault((fact.left, True), []).append((fact.right, -step))
+                self._facts.setdefault((fact.right, False), []).append((fact.left, step))
         self._known = self._learn()
 
     def _learn(self) -> Inequalities:
@@ -216,7 +216,7 @@ class _Bounds:
 
     def _by_facts(self, value: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
         others = self._facts.get((value, upper), ())
-        return [bound + step for other, step in others for bound in self.of(other, depth, upper=upper)]
+        return [bound + Polynomial.number(step) for other, step in others for bound in self.of(other, depth, upper=upper)]
 
     def _by_operation(self, value: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
         match value:
@@ -234,7 +234,7 @@ class _Bounds:
                 )
                 return [] if not whole else sums if upper else self._least_sums(value, depth)
             case nodes.Binary(op="add" | "sub", left=a, right=b):
-                return self._differences(value, a, b, depth, upper)
+                return [*self._remainders(value, depth, upper), *self._differences(value, a, b, depth, upper)]
             case nodes.Binary(op="floordiv", left=a, right=b) if self.is_natural(a, depth) and self.is_natural(b, depth):
                 return [Polynomial.number(0)] if not upper else [*self._quotients(a, b, depth), *self.of(a, depth, upper=True)]
             case nodes.Binary(op="mod", left=a, right=b) if upper and self.is_natural(b, depth):
@@ -293,6 +293,16 @@ class _Bounds:
         if value.op == "add":
             return [x + y for x in a for y in b]
         return [x * y for x in a for y in b if self.proves(x) and self.proves(y)]
+
+    def _remainders(self, value: nodes.Binary, depth: int, upper: bool) -> list[Polynomial]:
+        """Bounds of `a - n * h` with n between quotients by h. As 0 <= n * h <= a, neither the product nor the difference wraps."""
+        for a, n, h in remainders.factors(value):
+            positive = self._number(h)[0] >= 1 or any(self.proves(least - ONE) for least in self.of(h, depth, upper=False))
+            if positive and self._number(n)[0] >= 0 and remainders.not_below(a, n, h, self._facts):
+                if not upper:
+                    return [Polynomial.number(0)]
+                return [most - ONE for s in remainders.sizes(a, n, h, self._facts, self._number) for most in self.of(s, depth, upper=True)]
+        return []
 
     def _differences(self, value: nodes.Binary, a: nodes.ValueOp, b: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
         """Bounds of a sum or difference that may be negative, if it does not wrap."""
