@@ -58,6 +58,22 @@ def test_one_too_many(changes: dict[str, str]) -> None:
     assert left(**changes) == ["x"]
 
 
+@pytest.mark.parametrize(("size", "expected"), [("size", []), ("s", ["x"])])
+def test_a_size_that_may_be_negative(size: str, expected: list[str]) -> None:
+    """`i - s` wraps for the least s, and is then far below k * hop."""
+    loop = f"for k in range(0, i // hop + 1):\n        if k > (i - {size}) // hop and {size} < 8:\n            y[i] = x[i - k * hop]"
+    options = "grid=elements('y'), requires=('hop >= 1', 'len(x) >= 7')"
+    assert checked(kernel_of(f"i = thread_index()\nif i in y:\n    {loop}", PARAMETERS, options)) == expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [("i64(n)", []), ("s", ["x"])])
+def test_a_number_that_may_be_negative(number: str, expected: list[str]) -> None:
+    """`s * hop` wraps for an s that is far below 0, and may then exceed i."""
+    guards = f"if {number} <= i // hop:\n        j = i - {number} * hop\n        if j < len(x):\n            y[i] = x[j]"
+    options = "grid=elements('y'), requires=('hop >= 1', 'len(x) == size')"
+    assert checked(kernel_of(f"i = thread_index()\nif i in y:\n    {guards}", PARAMETERS, options)) == expected
+
+
 again = kernel(grid=elements("signal"), requires=overlap_add.declaration.requires)(overlap_add.__wrapped__)
 
 
