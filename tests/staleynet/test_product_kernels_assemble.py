@@ -9,7 +9,7 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_pipelined, matmul_wide
 from staleynet.kernels.convert import combine, low_parts, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -39,9 +39,19 @@ def test_three_products_of_tf32(name: str) -> None:
     assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name]), "sm_90a") == 0
 
 
-@pytest.mark.parametrize("name", SCHEDULES["fp32"])
+@pytest.mark.parametrize("name", SCHEDULES["wide"])
 def test_fp32_with_warps_that_copy(name: str) -> None:
-    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+    assert spills(matmul_wide.product(SCHEDULES["wide"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("name", SCHEDULES["pipelined"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_87", "sm_89", "sm_90a", "sm_110", "sm_120"])
+def test_fp32_for_other_gpus(target: str, name: str) -> None:
+    across = target in ("sm_89", "sm_110")
+    kernel = matmul_pipelined.product(
+        SCHEDULES["pipelined"][name], a_across=across, b_across=True, rest=not across, early=target == "sm_90a"
+    )
+    assert spills(kernel, target) == 0
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
