@@ -6,11 +6,15 @@ A line per product and family with the time of each schedule. Schedules change n
 """
 
 import argparse
+import fcntl
 import json
+import multiprocessing
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,9 +24,8 @@ import kdsl
 from kdsl import bf16, f32
 from staleynet.ops import schedules
 from staleynet.ops.matmul import Operand, Precision, matmul, row_major, transposed
-from staleynet.ops.matmul_operands import parts_along_k
 
-PRECISIONS: dict[str, Precision] = {"wgmma": "bf16", "3xtf32": "3xtf32", "fp32": "fp32", "mma": "bf16"}
+PRECISIONS: dict[str, Precision] = {"wgmma": "bf16", "3xtf32": "3xtf32", "fp32": "fp32", "mma": "bf16", "pipelined": "fp32"}
 """What a family is measured with."""
 WIDTHS = (256, 512, 1024)
 """Widths of models."""
@@ -90,23 +93,42 @@ def seconds(device: kdsl.Device, launch: Callable[[], Any], about: float) -> flo
     return statistics.median(taken[1:])
 
 
-def tune(device: kdsl.Device, families: list[str], shapes: list[Shape]) -> dict[str, dict[str, str]]:
-    """The fastest schedule of each family for each shape, under the shape that the kernel sees (a part along k counts as a matrix)."""
+def tune(name: str, family: str, shapes: list[Shape], lock: Path) -> dict[str, dict[str, str]]:
+    """The fastest schedule of a family for each shape, under the shape and the layouts that the kernel sees (a part along k counts as a matrix). Only who holds
+    the lock measures."""
+    device = kdsl.device(name)
     table: dict[str, dict[str, str]] = {}
-    for family in families:
-        for shape in shapes:
-            m, n, k, batch, *across = shape
-            launch = product(device, family, shape)
-            times = {}
-            for name in schedules.SCHEDULES[family]:
-                with schedules.forced(family, name):
-                    times[name] = seconds(device, launch, 2e-14 * m * n * k * batch + 4e-6)
-            best = min(times, key=lambda name: times[name])
-            parts = parts_along_k(PRECISIONS[family], m, n, k, batch)
-            layouts = (False, False) if family in ("3xtf32", "mma") else (across[0], across[1])
-            table.setdefault(schedules.key(family, layouts), {})[f"{m}x{n}x{k // parts}x{batch * parts}"] = best
-            shown = "  ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items())
-            print(f"{schedules.key(family, layouts)} {(m, n, k, batch)}: {shown} us; {best}", flush=True)
+    for shape in shapes:
+        m, n, k, batch, *_ = shape
+        launch = product(device, family, shape)
+        for schedule in schedules.SCHEDULES[family]:  # compiled while others measure
+            with schedules.forced(family, schedule) as asked:
+                launch()
+        if not asked:  # by another family: the operands lie otherwise
+            continue
+        times = {}
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for schedule in schedules.SCHEDULES[family]:
+                with schedules.forced(family, schedule):
+                    times[schedule] = seconds(device, launch, 2e-14 * m * n * k * batch + 4e-6)
+        best = min(times, key=lambda name: times[name])
+        layouts, extents = asked[0]
+        table.setdefault(layouts, {})[extents] = best
+        shown = "  ".join(f"{schedule} {1e6 * t:.1f}" for schedule, t in times.items())
+        print(f"{layouts} {(m, n, k, batch)}: {shown} us; {best}", flush=True)
+    return table
+
+
+def tune_all(name: str, families: list[str], shapes: list[Shape]) -> dict[str, dict[str, str]]:
+    """The same for families, a process for each and each pair of layouts, since it is compiling that takes the time."""
+    groups = [(family, [x for x in shapes if x[4:] == across]) for family in families for across in dict.fromkeys(x[4:] for x in shapes)]
+    table: dict[str, dict[str, str]] = {}
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        lock = Path(folder) / "lock"
+        for found in pool.map(tune, *zip(*((name, family, of, lock) for family, of in groups), strict=True)):
+            for layouts, entries in found.items():
+                table.setdefault(layouts, {}).update(entries)
     return table
 
 
@@ -121,7 +143,7 @@ def main() -> None:
     device = kdsl.device(options.device)
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
-    families = options.family or ["wgmma", "3xtf32", "fp32"]
+    families = options.family or (["wgmma", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"])
     shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]
@@ -131,7 +153,7 @@ def main() -> None:
         shapes += [(m, n, k, batch, a, b) for a in (False, True) for b in (False, True)]
     path = options.out or Path(schedules.__file__).with_name(f"schedules_{device.target}.json")
     table = {family: dict(known) for family, known in schedules.load(device.target).items()}
-    for family, found in tune(device, families, shapes or model_shapes()).items():
+    for family, found in tune_all(options.device, families, shapes or model_shapes()).items():
         table.setdefault(family, {}).update(found)
     path.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {path}")

@@ -82,16 +82,16 @@ _ALIKE: Final = 1.0
 """How far a shape may be from one of the table, in powers of two over all extents."""
 
 
-_forced: dict[str, str] = {}
+_forced: dict[str, tuple[str, list[tuple[str, str]]]] = {}
 
 
 @contextlib.contextmanager
-def forced(family: str, name: str) -> Iterator[None]:
-    """Let all products of a family take one schedule, for measurements and tests."""
-    before = dict(_forced)
-    _forced[family] = name
+def forced(family: str, name: str) -> Iterator[list[tuple[str, str]]]:
+    """Let all products of a family take one schedule, for measurements and tests; yields a list of where in a table it was looked for, by family and shape."""
+    before, asked = dict(_forced), list[tuple[str, str]]()
+    _forced[family] = name, asked
     try:
-        yield
+        yield asked
     finally:
         _forced.clear()
         _forced.update(before)
@@ -99,7 +99,7 @@ def forced(family: str, name: str) -> Iterator[None]:
 
 def chosen_way() -> str:
     """ "mma" where `forced("way", "mma")` takes `mma` also on GPUs that have more than that."""
-    return _forced.get("way", "")
+    return _forced["way"][0] if "way" in _forced else ""
 
 
 def choose(
@@ -114,7 +114,11 @@ def choose(
 
     `across` says which operands are given with k across their rows.
     """
-    return _forced.get(family) or _chosen(family, target, multiprocessors, shared, shape, across)
+    if family in _forced:
+        name, asked = _forced[family]
+        asked.append((key(family, across), "x".join(map(str, shape))))
+        return name
+    return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
