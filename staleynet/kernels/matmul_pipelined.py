@@ -79,7 +79,8 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
 
     @function
     def load(held: Any, fours: Any, p: i64, q: i64, first: i64, k: i64, extent: i64, across: bool) -> None:
-        """Read the thread's share of the next tile of an operand, `extent` rows (or columns) from `first` on; outside of the matrix any number of it will do."""
+        """Read the thread's share of the next tile of an operand, `extent` rows (or columns) from `first` on. What lies outside of the matrix is not used, so
+        any number will do."""
         t = thread_idx.x
         for i in unroll(extent * CHUNKS // THREADS):
             unit = t + i * THREADS

@@ -1,5 +1,5 @@
-"""What the fp32 matrix products with large tiles share: how the threads of a warp divide its part of a tile of C, how they add the products of one step of k, and
-how they write C. Left out: how the operands reach shared memory (`matmul_wide.py`, `matmul_pipelined.py`).
+"""What the fp32 matrix products with large tiles share: how the threads of a warp divide its part of a tile of C, how they add the products of one step of k,
+and how they write C. Left out: how the operands reach shared memory (`matmul_wide.py`, `matmul_pipelined.py`).
 
 A thread has vectors of four neighbouring rows and columns; lanes that lie side by side have the vectors that lie side by side.
 """
@@ -29,8 +29,8 @@ def write_tile(
     c: Any, sums: Any, e: Any, p: i64, q: i64, row: i64, column: i64, tile_rows: i64, tile_columns: i64, my_row: i64, my_column: i64,
     rows: i64, columns: i64, vectors: bool,
 ) -> None:  # fmt: skip
-    """Write, or add to C, what a thread has of the tile of `tile_rows` x `tile_columns` that begins at `row` and `column`; `my_row` and `my_column` count vectors
-    from there. `vectors` writes four columns at once."""
+    """Write, or add to C, what a thread has of the tile of `tile_rows` x `tile_columns` that begins at `row` and `column`; `my_row` and `my_column` count
+    vectors from there. `vectors` writes four columns at once."""
     fours = as_vectors(c, 4) if vectors else c
     if p < c.shape[0] and q < c.shape[1]:
         if vectors and e.accumulate == 0 and row + tile_rows <= c.shape[2] and column + tile_columns <= c.shape[3]:
