@@ -21,9 +21,11 @@ _WIDE: Final[dict[str, Any]] = {
     "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
 }
 _PIPELINED: Final[dict[str, Any]] = {
-    "pipelined 128x128": matmul_pipelined.Schedule(128, 128, 2, 2),
+    "pipelined 128x128": matmul_pipelined.Schedule(128, 128, 2, 2, depth=8),
+    "pipelined 128x128 of 8 warps": matmul_pipelined.Schedule(128, 128, 2, 4),
     "pipelined 128x64": matmul_pipelined.Schedule(128, 64, 2, 2),
     "pipelined 64x128": matmul_pipelined.Schedule(64, 128, 1, 4),
+    "pipelined 64x64": matmul_pipelined.Schedule(64, 64, 1, 2),
 }
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -54,8 +56,14 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
 "pipelined" those of other GPUs.
 """
 
-_WIDE_SPEED: Final = {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8}
-_PIPELINED_SPEED: Final = {"pipelined 128x128": 0.95, "pipelined 128x64": 0.9, "pipelined 64x128": 0.9}
+_WIDE_SPEED: Final = {"128x256": 1.0, "256x128": 0.97, "128x192": 0.95, "128x128": 0.86, "128x64": 0.82}
+_PIPELINED_SPEED: Final = {
+    "pipelined 128x128": 0.9,
+    "pipelined 128x128 of 8 warps": 0.75,
+    "pipelined 128x64": 0.78,
+    "pipelined 64x128": 0.8,
+    "pipelined 64x64": 0.75,
+}
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
         "128x256": 1.0,
