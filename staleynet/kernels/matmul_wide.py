@@ -68,8 +68,6 @@ class Schedule:
     """Registers of a thread that multiplies, taken from the warps that copy; 0 leaves all as they are."""
     depth: int = 16
     """Steps of k per stage: 8, 16 or 32."""
-    raw: int = 2
-    """Stages of the tiles that are to be turned."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
@@ -89,7 +87,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     SIDE = COLUMNS // WARP_COLUMNS // LANE_COLUMNS // 4
     TURNS = not (a_across and b_across)
     ENGINE = a_across or b_across
-    RAW = schedule.raw if TURNS else 1
+    RAW = 2 if TURNS else 1
     BYTES = ((ROWS if a_across else 0) + (COLUMNS if b_across else 0)) * DEPTH * 4
     RAW_BYTES = ((0 if a_across else ROWS) + (0 if b_across else COLUMNS)) * DEPTH * 4
     RAW_ROWS = (8 if a_across else ROWS, 8 if b_across else COLUMNS)
@@ -192,14 +190,12 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
                 row, column = y * ROWS, x * COLUMNS
                 if loads:
-                    for s in unroll(RAW - 1):
-                        if s < steps_of(a):
-                            start(raw_left, raw_right, a, b, raw_full, s, p, q, row, column, s * DEPTH, True)
+                    start(raw_left, raw_right, a, b, raw_full, 0, p, q, row, column, 0, True)
                 for step in range(steps_of(a)):
-                    r, s, later = step % RAW, step % STAGES, step + RAW - 1
-                    if loads and later < steps_of(a):
-                        barrier_wait(raw_empty, later % RAW, later // RAW + 1)
-                        start(raw_left, raw_right, a, b, raw_full, later % RAW, p, q, row, column, later * DEPTH, True)
+                    r, s = step % RAW, step % STAGES
+                    if loads and step + 1 < steps_of(a):
+                        barrier_wait(raw_empty, (step + 1) % RAW, (step + 1) // RAW + 1)
+                        start(raw_left, raw_right, a, b, raw_full, (step + 1) % RAW, p, q, row, column, (step + 1) * DEPTH, True)
                     barrier_wait(empty, s, step // STAGES + 1)
                     if ENGINE and loads:
                         start(left, right, a, b, full, s, p, q, row, column, step * DEPTH, False)
