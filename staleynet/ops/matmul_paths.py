@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.ops.matmul_operands import Matrix, low_parts_of, nothing, on_hopper, packed, packed_with_low_parts, partial_products
@@ -91,26 +91,36 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
-    direct = parts == 1 and c.in_rows and (epilogue.plain or not epilogue.accumulate)
+    bias, gelu = epilogue.bias is not None, epilogue.gelu
+    offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    bias, gelu = direct and epilogue.bias is not None, direct and epilogue.gelu
-    offsets = epilogue.bias if bias and epilogue.bias is not None else nothing(c.base.device)
     k = left.shape[2] if a_across else left.shape[3]
+    if parts > 1:
+        m, n = c.shape[2:]
+        name = choose("parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, parts), (a_across, b_across))
+        schedule = SCHEDULES["parts"][name]
+        blocks = -(-m // schedule.rows) * -(-n // schedule.columns) * (parts // 2 if schedule.rows == 64 else parts)
+        _parts_kernel(element, c.base.dtype, name, parts, a_across, b_across, bias, gelu, c.in_vectors(2))(
+            c.array, left.array, right.array, offsets, Work(blocks=blocks, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
+        )
+        return
+    mapped = c.in_rows
+    pairs = not mapped and c.in_vectors(2)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = "128x128 in turn" if gelu else _schedule("wgmma", out, k, (a_across, b_across))
+        name = _schedule("gelu" if gelu else "wgmma", out, k, (a_across, b_across))
         schedule = SCHEDULES["wgmma"][name]
         arrays: list[Any] = [left.array, right.array]
         if precision == "tf32":
             arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu)(
+        _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu, mapped, pairs)(
             out.array, *arrays, offsets, _work(out, schedule, alpha, accumulate)
         )
 
-    through(product, c, parts, epilogue, direct=direct)
+    product(c, epilogue.alpha, int(epilogue.accumulate))
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
@@ -206,9 +216,14 @@ def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False
 
 
 @functools.cache
-def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool) -> Kernel:
+def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool, mapped: bool, pairs: bool) -> Kernel:
     schedule = SCHEDULES["wgmma"][name]
-    return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu)
+    return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu, mapped=mapped, pairs=pairs)
+
+
+@functools.cache
+def _parts_kernel(element: Any, result: Any, name: str, parts: int, a_across: bool, b_across: bool, bias: bool, gelu: bool, pairs: bool) -> Kernel:
+    return matmul_parts.product(element, result, SCHEDULES["parts"][name], parts, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu, pairs=pairs)
 
 
 @functools.cache

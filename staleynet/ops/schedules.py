@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
 
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -23,6 +23,16 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+    },
+    "parts": {
+        "64x64": matmul_parts.Schedule(64, 64, 10),
+        "64x128": matmul_parts.Schedule(64, 128, 6),
+        "64x192": matmul_parts.Schedule(64, 192, 4),
+        "64x256": matmul_parts.Schedule(64, 256, 4, rounds=2),
+        "128x64": matmul_parts.Schedule(128, 64, 8),
+        "128x128": matmul_parts.Schedule(128, 128, 5),
+        "128x192": matmul_parts.Schedule(128, 192, 3),
+        "128x256": matmul_parts.Schedule(128, 256, 3, rounds=2),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128),
@@ -69,6 +79,7 @@ _ALIKE: Final = 1.0
 
 
 _forced: dict[str, str] = {}
+_asked: dict[str, tuple[str, str]] = {}
 
 
 @contextlib.contextmanager
@@ -81,6 +92,11 @@ def forced(family: str, name: str) -> Iterator[None]:
     finally:
         _forced.clear()
         _forced.update(before)
+
+
+def asked(family: str) -> tuple[str, str]:
+    """Where in the table the last forced schedule of a family would have been looked up: its name with the layouts, and the shape."""
+    return _asked[family]
 
 
 def chosen_way() -> str:
@@ -100,7 +116,10 @@ def choose(
 
     `across` says which operands are given with k across their rows.
     """
-    return _forced.get(family) or _chosen(family, target, multiprocessors, shared, shape, across)
+    if family in _forced:
+        _asked[family] = key(family, across), "x".join(map(str, shape))
+        return _forced[family]
+    return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
