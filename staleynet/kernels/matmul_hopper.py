@@ -93,6 +93,8 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles, so that their rows of A and columns of B stay in the level-2 cache."""
     buffers: int = 1
     """Buffers of a warpgroup for results on their way out."""
+    staged: bool = True
+    """Experiment."""
     late: bool = False
     """Experiment."""
     streamed: str = ""
@@ -242,6 +244,7 @@ def product(
     TO_F16 = result.name == "f16"
     tiles = ring(element, ROWS, COLUMNS, STAGES, a_across, b_across, schedule.streamed)
     LATE = schedule.late
+    STAGED = schedule.staged
     EVICT_C = 'first' if 'c' in schedule.streamed else ''
     DEPTH, A_SHAPE, B_SHAPE, load, multiply = tiles.depth, tiles.left, tiles.right, tiles.load, tiles.multiply
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
@@ -296,6 +299,31 @@ def product(
             tma_reduce(c, (p, q, row, column), out, (group, buffer))
         else:
             tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT_C)
+
+    @function
+    def leave(c: Any, p: u32, q: u32, top: u32, side: u32, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
+        """Write a buffer to a C that has no map, a row per warp at a time, a word or two elements per lane."""
+        lane, warp = u32(lane_index()), u32(warp_index() % 4)
+        for i in unroll(OWN_ROWS // 4):
+            row = 4 * i + warp
+            if pairs:
+                to, of = as_vectors(c, 2), as_vectors(out, 2)
+                column = side // 2 + lane
+                if p < to.shape[0] and q < to.shape[1] and top + row < to.shape[2] and column < to.shape[3]:
+                    v = of[group, buffer, row, lane]
+                    if accumulate != 0:
+                        to[p, q, top + row, column] = to[p, q, top + row, column] + v
+                    else:
+                        to[p, q, top + row, column] = v
+            else:
+                for j in unroll(WIDE // 32):
+                    column = side + 32 * j + lane
+                    if p < c.shape[0] and q < c.shape[1] and top + row < c.shape[2] and column < c.shape[3]:
+                        one = out[group, buffer, row, 32 * j + lane]
+                        if accumulate != 0:
+                            c[p, q, top + row, column] = result(f32(c[p, q, top + row, column]) + f32(one))
+                        else:
+                            c[p, q, top + row, column] = one
 
     @kernel(
         grid=("w.blocks",),
@@ -385,7 +413,15 @@ def product(
                     barrier_arrive_named(2 - me, 256)
                 k += stride * steps
                 top, side = y * ROWS + (0 if TURNS else OWN_ROWS * u32(me)), x * COLUMNS
-                if not mapped:
+                if not mapped and STAGED:
+                    for piece in unroll(PIECES):
+                        barrier_sync(3 + me, 128)
+                        put(out, me, piece % BUFFERS, upper, piece, 0, w.alpha, shift)
+                        if HALVES == 2:
+                            put(out, me, piece % BUFFERS, lower, piece, 1, w.alpha, shift)
+                        barrier_sync(3 + me, 128)
+                        leave(c, p, q, top, side + u32(WIDE * piece), out, me, piece % BUFFERS, w.accumulate)
+                elif not mapped:
                     row, column = top + 16 * u32(warp_index() % 4) + u32(lane_index()) // 4, side + 2 * (u32(lane_index()) % 4)
                     for i in unroll(0, SUMS, 4):
                         write(c, p, q, row, column + u32(2 * i), upper[i], upper[i + 1], w, offsets)

@@ -5,6 +5,7 @@ that the product cannot write, another kernel that combines them.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -93,17 +94,24 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
     bias, gelu = epilogue.bias is not None, epilogue.gelu
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
     if parts > 1:
         m, n = c.shape[2:]
         name = choose("parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, parts), (a_across, b_across))
         schedule = SCHEDULES["parts"][name]
-        blocks = -(-m // schedule.rows) * -(-n // schedule.columns) * (parts // 2 if schedule.rows == 64 else parts)
-        _parts_kernel(element, c.base.dtype, name, parts, a_across, b_across, bias, gelu, c.in_vectors(2))(
-            c.array, left.array, right.array, offsets, Work(blocks=blocks, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
-        )
+        arrays = [left.array, right.array]
+        if precision == "tf32":
+            arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
+        tiles = -(-m // schedule.rows) * -(-n // schedule.columns)
+        work = Work(blocks=tiles * parts, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
+        first = _parts_kernel(element, c.base.dtype, name, parts, a_across, b_across, bias, gelu, c.in_vectors(2))
+        if schedule.cluster:
+            first(c.array, *arrays, offsets, work)
+        else:
+            shape = (parts, tiles, schedule.slots, matmul_parts.NUMBERS)
+            sums = c.base.device.empty(math.prod(shape), f32).reshape(*shape)
+            first(sums, *arrays, work)
+            _sum_kernel(c.base.dtype, name, parts, bias, gelu, c.in_vectors(2))(c.array, sums, offsets, work)
         return
     mapped = c.in_rows
     pairs = not mapped and c.in_vectors(2)
@@ -219,6 +227,11 @@ def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False
 def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool, mapped: bool, pairs: bool) -> Kernel:
     schedule = SCHEDULES["wgmma"][name]
     return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu, mapped=mapped, pairs=pairs)
+
+
+@functools.cache
+def _sum_kernel(result: Any, name: str, parts: int, bias: bool, gelu: bool, pairs: bool) -> Kernel:
+    return matmul_parts.sum_of_parts(result, SCHEDULES["parts"][name], parts, bias=bias, gelu=gelu, pairs=pairs)
 
 
 @functools.cache
