@@ -14,31 +14,24 @@ from kdsl import (
     Slice,
     SliceMut,
     TensorMap,
-    as_vectors,
     barrier_arrive,
-    barrier_arrive_expect,
     barrier_arrive_named,
     barrier_init,
     barrier_sync,
     barrier_wait,
-    bf16x2,
     bf16x2_bits,
     block_idx,
     commit_stores,
     decrease_registers,
     elect_one,
-    f16x2,
     f16x2_bits,
     f32,
-    f32x2,
     fence_async_proxy,
     fence_barrier_init,
-    fma,
     function,
     grid_dim,
     i64,
     increase_registers,
-    inline_ptx,
     is_first_thread,
     kernel,
     lane_index,
@@ -52,7 +45,6 @@ from kdsl import (
     struct,
     sync_threads,
     thread_idx,
-    tma_load,
     tma_reduce,
     tma_store,
     u32,
@@ -61,20 +53,16 @@ from kdsl import (
     wait_stores,
     warp_group_index,
     warp_index,
-    wgmma,
     wgmma_commit,
     wgmma_fence,
     wgmma_wait,
 )
-from staleynet.kernels.elementwise import CUBIC, SLOPE
+from staleynet.kernels.matmul_epilogue import ending, leaving
+from staleynet.kernels.matmul_ring import ROW_BYTES, ring
 from staleynet.kernels.tile_order import place
 
 GROUPS = 2
 """Warpgroups that multiply; a third one loads."""
-TWOS = {"f32": f32x2, "f16": f16x2, "bf16": bf16x2}
-"""Vectors of two results."""
-ROW_BYTES = 128
-"""Bytes of a row of a swizzled tile."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +81,6 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles, so that their rows of A and columns of B stay in the level-2 cache."""
     buffers: int = 1
     """Buffers of a warpgroup for results on their way out."""
-    staged: bool = True
-    """Experiment."""
-    late: bool = False
-    """Experiment."""
-    streamed: str = ""
-    """Experiment."""
     ahead: int = 0
     """Stages whose products a warpgroup leaves under way while it starts those of the next one: 0 or 1."""
 
@@ -115,120 +97,17 @@ class Work:
     """1 to add the rounded result to C, 0 to overwrite C."""
 
 
-@function
-def fast_gelu(x: f32) -> f32:
-    """The tanh form of GELU with the hardware's tanh, whose error of 2^-11 is below the rounding of a result of 16 bits."""
-    u = x * fma(SLOPE * CUBIC, x * x, SLOPE)
-    t: f32 = inline_ptx("tanh.approx.f32 {0}, {1};", f32, (u,), volatile=False, memory=False)
-    half = 0.5 * x
-    return fma(half, t, half)
-
-
-def written(result: Any, *, bias: bool, gelu: bool, pairs: bool) -> Any:
-    """The function that ends two neighbouring sums and writes them to C, where C has them; with `pairs` as one access."""
-    twos = TWOS[result.name]
-
-    @function
-    def ended(sums: f32, column: i64, alpha: f32, offsets: Any) -> f32:
-        x = alpha * sums
-        if bias:
-            x = x + (offsets[column] if column < len(offsets) else 0.0)
-        if gelu:
-            x = fast_gelu(x)
-        return x
-
-    @function
-    def write(c: Any, p: u32, q: u32, row: u32, column: u32, low: f32, high: f32, w: Work, offsets: Any) -> None:
-        """Elements (row, column) and (row, column + 1) <- alpha sums and so on."""
-        x, y = ended(low, i64(column), w.alpha, offsets), ended(high, i64(column) + 1, w.alpha, offsets)
-        if pairs:
-            to = as_vectors(c, 2)
-            if p < to.shape[0] and q < to.shape[1] and row < to.shape[2] and column // 2 < to.shape[3]:
-                if w.accumulate != 0:
-                    old = f32x2(to[p, q, row, column // 2])
-                    to[p, q, row, column // 2] = twos(old.x + x, old.y + y)
-                else:
-                    to[p, q, row, column // 2] = twos(x, y)
-        else:
-            for i in unroll(2):
-                value = x if i == 0 else y
-                if p < c.shape[0] and q < c.shape[1] and row < c.shape[2] and column + i < c.shape[3]:
-                    if w.accumulate != 0:
-                        before = f32(c[p, q, row, column + i])
-                        c[p, q, row, column + i] = result(before + value)
-                    else:
-                        c[p, q, row, column + i] = result(value)
-
-    return write
-
-
-@dataclass(frozen=True)
-class Ring:
-    """The tiles of A and B in shared memory, and what loads and multiplies them."""
-
-    left: tuple[int, ...]
-    """Shape of the tiles of A, a stage after the other."""
-    right: tuple[int, ...]
-    """That of the tiles of B."""
-    depth: int
-    """Steps of k of a stage: 128 bytes."""
-    load: Any
-    """Brings a stage's tiles of A and B."""
-    multiply: Any
-    """Adds the products of a stage."""
-
-
-def ring(element: Any, rows: int, columns: int, stages: int, a_across: bool, b_across: bool, streamed: str = '') -> Ring:
-    """A ring of `stages` tiles of `rows` of A and `columns` of B."""
-    ROWS, COLUMNS = rows, columns
-    DEPTH = ROW_BYTES // element.itemsize
-    STEP = DEPTH // 4
-    EVICT_A = "first" if "a" in streamed else ""
-    STAGE_BYTES = (ROWS + COLUMNS) * ROW_BYTES
-
-    @function
-    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
-        """Bring a stage's tiles of A and B."""
-        barrier_arrive_expect(full, s, STAGE_BYTES)
-        if a_across:
-            for piece in unroll(ROWS // 64):
-                tma_load(left, (s, piece), a, (p, q, k, row + 64 * piece), full, s)
-        else:
-            tma_load(left, s, a, (p, q, row, k), full, s, evict=EVICT_A)
-        if b_across:
-            for piece in unroll(COLUMNS // 64):
-                tma_load(right, (s, piece), b, (p, q, k, column + 64 * piece), full, s)
-        else:
-            tma_load(right, s, b, (p, q, column, k), full, s)
-
-    @function
-    def multiply(sums: Any, left: Any, right: Any, s: u32, row: i64) -> None:
-        """Add the products of a stage, 64 rows from `row` on."""
-        for k in unroll(0, DEPTH, STEP):
-            if a_across and b_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k, 0), transpose_a=True, transpose_b=True)
-            elif a_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k), transpose_a=True)
-            elif b_across:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k, 0), transpose_b=True)
-            else:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k))
-
-    left_shape = (stages, ROWS // 64, DEPTH, 64) if a_across else (stages, ROWS, DEPTH)
-    right_shape = (stages, COLUMNS // 64, DEPTH, 64) if b_across else (stages, COLUMNS, DEPTH)
-    return Ring(left_shape, right_shape, DEPTH, load, multiply)
-
-
 def product(
     element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False,
-    mapped: bool = True, pairs: bool = False,
+    mapped: bool = True, pairs: bool = False, a_passes: bool = False, c_passes: bool = False,
 ) -> Kernel:  # fmt: skip
     """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of
     `result` (bf16, f16, f32).
 
     All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its
     transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across. A C whose rows the copy engine cannot write is not `mapped`;
-    with `pairs` they consist of whole pairs of elements, and begin at multiples of them.
+    with `pairs` its rows consist of whole pairs of elements, and begin at multiples of them. What `passes` (an A that is read once, a C) is larger
+    than the level-2 cache, and makes room in it first.
     """
     ROWS, COLUMNS, STAGES, TURNS, GROUP, BUFFERS, AHEAD = (
         schedule.rows, schedule.columns, schedule.stages, schedule.in_turn, schedule.group, schedule.buffers, schedule.ahead,
@@ -242,14 +121,12 @@ def product(
     PER_PIECE = WIDE // 2
     TO_F32 = result is f32
     TO_F16 = result.name == "f16"
-    tiles = ring(element, ROWS, COLUMNS, STAGES, a_across, b_across, schedule.streamed)
-    LATE = schedule.late
-    STAGED = schedule.staged
-    EVICT_C = 'first' if 'c' in schedule.streamed else ''
+    tiles = ring(element, ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across, a_passes=a_passes)
     DEPTH, A_SHAPE, B_SHAPE, load, multiply = tiles.depth, tiles.left, tiles.right, tiles.load, tiles.multiply
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
+    ended, leave = ending(result, bias=bias, gelu=gelu), leaving(result, OWN_ROWS, pairs=pairs and not TO_F32)
     OUT: Any = TensorMap[result, D4] if mapped else SliceMut[result, D4]
-    write = written(result, bias=bias, gelu=gelu, pairs=pairs)
+    EVICT = "first" if c_passes else ""
 
     @function
     def pack(low: f32, high: f32) -> u32:
@@ -261,21 +138,11 @@ def product(
             return wide
 
     @function
-    def finish(sums: Any, first: i64, alpha: f32, shift: Any) -> None:
-        """What is done to the sums of a piece: sum i of a thread belongs to its column 2 (i // 4) + i % 2."""
-        for i in unroll(PER_PIECE):
-            x = alpha * sums[first + i]
-            if bias:
-                x = x + shift[(first + i) // 4 * 2 + i % 2]
-            if gelu:
-                x = fast_gelu(x)
-            sums[first + i] = x
-
-    @function
     def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, alpha: f32, shift: Any) -> None:
         """Write 64 rows of a piece of 128 bytes a row to the buffer."""
         warp, lane = warp_index() % 4, lane_index()
-        finish(sums, PER_PIECE * piece, alpha, shift)
+        for i in unroll(PER_PIECE * piece, PER_PIECE * (piece + 1)):
+            sums[i] = ended(sums[i], shift[i // 4 * 2 + i % 2] if bias else 0.0, alpha)
         if TO_F32:
             row, column = 64 * half + 16 * warp + lane // 4, 2 * (lane % 4)
             for i in unroll(PER_PIECE):
@@ -298,32 +165,7 @@ def product(
         if accumulate != 0:
             tma_reduce(c, (p, q, row, column), out, (group, buffer))
         else:
-            tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT_C)
-
-    @function
-    def leave(c: Any, p: u32, q: u32, top: u32, side: u32, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
-        """Write a buffer to a C that has no map, a row per warp at a time, a word or two elements per lane."""
-        lane, warp = u32(lane_index()), u32(warp_index() % 4)
-        for i in unroll(OWN_ROWS // 4):
-            row = 4 * i + warp
-            if pairs:
-                to, of = as_vectors(c, 2), as_vectors(out, 2)
-                column = side // 2 + lane
-                if p < to.shape[0] and q < to.shape[1] and top + row < to.shape[2] and column < to.shape[3]:
-                    v = of[group, buffer, row, lane]
-                    if accumulate != 0:
-                        to[p, q, top + row, column] = to[p, q, top + row, column] + v
-                    else:
-                        to[p, q, top + row, column] = v
-            else:
-                for j in unroll(WIDE // 32):
-                    column = side + 32 * j + lane
-                    if p < c.shape[0] and q < c.shape[1] and top + row < c.shape[2] and column < c.shape[3]:
-                        one = out[group, buffer, row, 32 * j + lane]
-                        if accumulate != 0:
-                            c[p, q, top + row, column] = result(f32(c[p, q, top + row, column]) + f32(one))
-                        else:
-                            c[p, q, top + row, column] = one
+            tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT)
 
     @kernel(
         grid=("w.blocks",),
@@ -403,17 +245,15 @@ def product(
                     wgmma_wait(AHEAD)
                     if step >= AHEAD and thread_idx.x % 128 == 0:
                         barrier_arrive(empty, (first + u32(step) - AHEAD) % STAGES)
-                if TURNS and not LATE:
+                if TURNS:
                     barrier_arrive_named(2 - me, 256)  # its first products queue behind this tile's last ones
                 if AHEAD == 1:
                     wgmma_wait(0)
                     if thread_idx.x % 128 == 0:
                         barrier_arrive(empty, (first + u32(steps) - 1) % STAGES)
-                if TURNS and LATE:
-                    barrier_arrive_named(2 - me, 256)
                 k += stride * steps
                 top, side = y * ROWS + (0 if TURNS else OWN_ROWS * u32(me)), x * COLUMNS
-                if not mapped and STAGED:
+                if not mapped:
                     for piece in unroll(PIECES):
                         barrier_sync(3 + me, 128)
                         put(out, me, piece % BUFFERS, upper, piece, 0, w.alpha, shift)
@@ -421,14 +261,6 @@ def product(
                             put(out, me, piece % BUFFERS, lower, piece, 1, w.alpha, shift)
                         barrier_sync(3 + me, 128)
                         leave(c, p, q, top, side + u32(WIDE * piece), out, me, piece % BUFFERS, w.accumulate)
-                elif not mapped:
-                    row, column = top + 16 * u32(warp_index() % 4) + u32(lane_index()) // 4, side + 2 * (u32(lane_index()) % 4)
-                    for i in unroll(0, SUMS, 4):
-                        write(c, p, q, row, column + u32(2 * i), upper[i], upper[i + 1], w, offsets)
-                        write(c, p, q, row + 8, column + u32(2 * i), upper[i + 2], upper[i + 3], w, offsets)
-                        if HALVES == 2:
-                            write(c, p, q, row + 64, column + u32(2 * i), lower[i], lower[i + 1], w, offsets)
-                            write(c, p, q, row + 72, column + u32(2 * i), lower[i + 2], lower[i + 3], w, offsets)
                 elif BUFFERS == PIECES:
                     if thread_idx.x % 128 == 0:
                         wait_stores()

@@ -155,3 +155,8 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1
     return wanted
+
+
+def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:
+    """The same for kernels of `wgmma`, whose parts have whole stages of 128 bytes of k: a function of the shape and the elements alone, too."""
+    return 1

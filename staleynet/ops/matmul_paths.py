@@ -14,11 +14,23 @@ from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.ops.matmul_operands import Matrix, low_parts_of, nothing, on_hopper, packed, packed_with_low_parts, partial_products
+from staleynet.kernels.matmul_ring import ROW_BYTES
+from staleynet.ops.matmul_operands import (
+    Matrix,
+    low_parts_of,
+    nothing,
+    on_hopper,
+    packed,
+    packed_with_low_parts,
+    partial_products,
+    parts_in_stages,
+)
 from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
 
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
+PASSING = 40 << 20
+"""Bytes from which on an array does not stay in the level-2 cache."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
     elif precision == "3xtf32":
         _three(c, a, b, parts, epilogue)
     else:
-        _wgmma(c, a, b, precision, parts, epilogue)
+        _wgmma(c, a, b, precision, epilogue)
 
 
 def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
@@ -86,49 +98,48 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     )
 
 
-def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
-    element = ELEMENTS[precision]
+def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
+    element: Any = ELEMENTS[precision]
     if precision == "tf32":
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
-    bias, gelu = epilogue.bias is not None, epilogue.gelu
+    p, q, m, n = c.shape
+    k = a.shape[3]
+    layout: dict[str, Any] = {"a_across": a_across, "b_across": b_across}
+    ending: dict[str, Any] = {"bias": epilogue.bias is not None, "gelu": epilogue.gelu, "pairs": c.in_vectors(2)}
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
-    k = left.shape[2] if a_across else left.shape[3]
+
+    def operands(schedule: Any) -> list[Any]:
+        if precision == "tf32":
+            return [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
+        return [left.array, right.array]
+
+    parts = parts_in_stages(m, n, k * element.itemsize, p * q)
     if parts > 1:
-        m, n = c.shape[2:]
-        name = choose("parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, parts), (a_across, b_across))
-        schedule = SCHEDULES["parts"][name]
-        arrays = [left.array, right.array]
-        if precision == "tf32":
-            arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
-        tiles = -(-m // schedule.rows) * -(-n // schedule.columns)
-        work = Work(blocks=tiles * parts, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
-        first = _parts_kernel(element, c.base.dtype, name, parts, a_across, b_across, bias, gelu, c.in_vectors(2))
-        if schedule.cluster:
-            first(c.array, *arrays, offsets, work)
-        else:
-            shape = (parts, tiles, schedule.slots, matmul_parts.NUMBERS)
-            sums = c.base.device.empty(math.prod(shape), f32).reshape(*shape)
-            first(sums, *arrays, work)
-            _sum_kernel(c.base.dtype, name, parts, bias, gelu, c.in_vectors(2))(c.array, sums, offsets, work)
-        return
-    mapped = c.in_rows
-    pairs = not mapped and c.in_vectors(2)
-
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = _schedule("gelu" if gelu else "wgmma", out, k, (a_across, b_across))
-        schedule = SCHEDULES["wgmma"][name]
-        arrays: list[Any] = [left.array, right.array]
-        if precision == "tf32":
-            arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
-        # Valid: the contract compares all extents, and a tile is written by one block.
-        _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu, mapped, pairs)(
-            out.array, *arrays, offsets, _work(out, schedule, alpha, accumulate)
+        name = choose(
+            "parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k // parts, parts), (a_across, b_across)
         )
-
-    product(c, epilogue.alpha, int(epilogue.accumulate))
+        schedule = SCHEDULES["parts"][name]
+        tiles = -(-m // schedule.rows) * -(-n // schedule.columns)
+        work = Work(blocks=parts * tiles, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
+        shape = (parts, tiles, schedule.slots, matmul_parts.NUMBERS)
+        sums = c.base.device.empty(math.prod(shape), f32).reshape(*shape)
+        # Valid: the contracts compare all extents, a block of the one writes the sums of its own part, a thread of the other its own elements of C.
+        _sums_kernel(element, name, parts, **layout)(sums, *operands(schedule), work)
+        _sum_kernel(c.base.dtype, name, parts, **ending)(c.array, sums, offsets, work)
+        return
+    # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
+    name = "128x128 in turn" if epilogue.gelu else _schedule("wgmma", c, k, (a_across, b_across))
+    schedule = SCHEDULES["wgmma"][name]
+    passing = {
+        "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
+        "c_passes": p * q * m * n * c.base.dtype.itemsize > PASSING,
+    }
+    # Valid: the contract compares all extents, and a tile is written by one block.
+    _wgmma_kernel(element, c.base.dtype, name, mapped=c.in_rows, **layout, **ending, **passing)(
+        c.array, *operands(schedule), offsets, _work(c, schedule, epilogue.alpha, int(epilogue.accumulate))
+    )
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
@@ -201,7 +212,7 @@ def _split(x: Matrix, across: bool, parts: int) -> Matrix:
 
 def _rounding(x: Matrix, rows: int) -> Any:
     """A map with which the copy engine brings `rows` rows of f32, 128 bytes of each, and rounds them to tf32."""
-    return tensor_map(x.array, (1, 1, rows, matmul_hopper.ROW_BYTES // 4), swizzle=matmul_hopper.ROW_BYTES, tf32=True)
+    return tensor_map(x.array, (1, 1, rows, ROW_BYTES // 4), swizzle=ROW_BYTES, tf32=True)
 
 
 def _work(c: Matrix, schedule: Any, alpha: float, accumulate: int) -> Work:
@@ -224,19 +235,18 @@ def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False
 
 
 @functools.cache
-def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool, mapped: bool, pairs: bool) -> Kernel:
-    schedule = SCHEDULES["wgmma"][name]
-    return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu, mapped=mapped, pairs=pairs)
+def _wgmma_kernel(element: Any, result: Any, name: str, **options: bool) -> Kernel:
+    return matmul_hopper.product(element, result, SCHEDULES["wgmma"][name], **options)
 
 
 @functools.cache
-def _sum_kernel(result: Any, name: str, parts: int, bias: bool, gelu: bool, pairs: bool) -> Kernel:
-    return matmul_parts.sum_of_parts(result, SCHEDULES["parts"][name], parts, bias=bias, gelu=gelu, pairs=pairs)
+def _sums_kernel(element: Any, name: str, parts: int, **options: bool) -> Kernel:
+    return matmul_parts.sums_of_parts(element, SCHEDULES["parts"][name], parts, **options)
 
 
 @functools.cache
-def _parts_kernel(element: Any, result: Any, name: str, parts: int, a_across: bool, b_across: bool, bias: bool, gelu: bool, pairs: bool) -> Kernel:
-    return matmul_parts.product(element, result, SCHEDULES["parts"][name], parts, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu, pairs=pairs)
+def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
+    return matmul_parts.sum_of_parts(result, SCHEDULES["parts"][name], parts, **options)
 
 
 @functools.cache

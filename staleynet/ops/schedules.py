@@ -84,6 +84,7 @@ def forced(family: str, name: str) -> Iterator[None]:
     """Let all products of a family take one schedule, for measurements and tests."""
     before = dict(_forced)
     _forced[family] = name
+    _asked.clear()
     try:
         yield
     finally:
@@ -91,9 +92,10 @@ def forced(family: str, name: str) -> Iterator[None]:
         _forced.update(before)
 
 
-def asked(family: str) -> tuple[str, str]:
-    """Where in the table the last forced schedule of a family would have been looked up: its name with the layouts, and the shape."""
-    return _asked[family]
+def asked(family: str) -> tuple[str, str] | None:
+    """Where in the table the last forced schedule of a family would have been looked up: the family with the layouts, and the shape. None if no product
+    took it."""
+    return _asked.get(family)
 
 
 def chosen_way() -> str:
