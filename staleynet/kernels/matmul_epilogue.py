@@ -88,13 +88,13 @@ def writing(result: Any, *, bias: bool, gelu: bool, pairs: bool) -> Any:
 
 
 def leaving(result: Any, rows: int, *, pairs: bool) -> Any:
-    """The function leave(c, p, q, top, side, out, group, buffer, accumulate): a warpgroup writes `rows` rows of 128 bytes of a buffer in shared memory to
+    """The function leave(c, p, q, top, side, out, group, buffer): a warpgroup writes `rows` rows of 128 bytes of a buffer in shared memory to
     matrix (p, q) of C, where it has them, a row per warp at a time; with `pairs` two elements of 16 bits at a time.
     """
     WIDE = 128 // result.itemsize
 
     @function
-    def leave(c: Any, p: u32, q: u32, top: u32, side: u32, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
+    def leave(c: Any, p: u32, q: u32, top: u32, side: u32, out: Any, group: i64, buffer: i64) -> None:
         to, of = (as_vectors(c, 2), as_vectors(out, 2)) if pairs else (c, out)
         lane = u32(lane_index())
         for row in range(u32(warp_index() % 4), u32(rows), u32(4)):
@@ -102,9 +102,6 @@ def leaving(result: Any, rows: int, *, pairs: bool) -> Any:
                 place = lane + u32(32 * j)
                 column = (side // 2 if pairs else side) + place
                 if p < to.shape[0] and q < to.shape[1] and top + row < to.shape[2] and column < to.shape[3]:
-                    value = of[group, buffer, row, place]
-                    if accumulate != 0:
-                        value = to[p, q, top + row, column] + value
-                    to[p, q, top + row, column] = value
+                    to[p, q, top + row, column] = of[group, buffer, row, place]
 
     return leave

@@ -105,9 +105,9 @@ def product(
     `result` (bf16, f16, f32).
 
     All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its
-    transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across. A C whose rows the copy engine cannot write is not `mapped`;
-    with `pairs` its rows consist of whole pairs of elements, and begin at multiples of them. What `passes` (an A that is read once, a C) is larger
-    than the level-2 cache, and makes room in it first.
+    transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across. A C whose rows the copy engine cannot write is not `mapped`,
+    and never accumulated; with `pairs` its rows consist of whole pairs of elements, and begin at multiples of them. What `passes` (an A that is read once, a
+    C) is larger than the level-2 cache, and makes room in it first.
     """
     ROWS, COLUMNS, STAGES, TURNS, GROUP, BUFFERS, AHEAD = (
         schedule.rows, schedule.columns, schedule.stages, schedule.in_turn, schedule.group, schedule.buffers, schedule.ahead,
@@ -260,7 +260,7 @@ def product(
                         if HALVES == 2:
                             put(out, me, piece % BUFFERS, lower, piece, 1, w.alpha, shift)
                         barrier_sync(3 + me, 128)
-                        leave(c, p, q, top, side + u32(WIDE * piece), out, me, piece % BUFFERS, w.accumulate)
+                        leave(c, p, q, top, side + u32(WIDE * piece), out, me, piece % BUFFERS)
                 elif BUFFERS == PIECES:
                     if thread_idx.x % 128 == 0:
                         wait_stores()

@@ -15,6 +15,8 @@ ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
 SPLIT_DEPTH = 512
 """Steps of k that a part has at least."""
+STAGE_BYTES = 128
+"""Bytes of a row of an operand that the kernels of `wgmma` multiply at a time."""
 MOST_PARTS = 16
 """Parts at most."""
 
@@ -158,5 +160,8 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 
 
 def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:
-    """The same for kernels of `wgmma`, whose parts have whole stages of 128 bytes of k: a function of the shape and the elements alone, too."""
-    return 1
+    """The same for kernels of `wgmma`, whose parts have whole stages of k, 128 bytes of each row: a function of the shape and the size of elements, too."""
+    tiles = -(-m // 64) * -(-n // 128)
+    if batch != 1 or k_bytes < 32 * STAGE_BYTES or tiles > 66:
+        return 1
+    return min(MOST_PARTS, k_bytes // (8 * STAGE_BYTES), 132 // tiles)

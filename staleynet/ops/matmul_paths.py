@@ -107,7 +107,7 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
     p, q, m, n = c.shape
     k = a.shape[3]
     layout: dict[str, Any] = {"a_across": a_across, "b_across": b_across}
-    ending: dict[str, Any] = {"bias": epilogue.bias is not None, "gelu": epilogue.gelu, "pairs": c.in_vectors(2)}
+    ending: dict[str, Any] = {"bias": epilogue.bias is not None, "gelu": epilogue.gelu}
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
 
     def operands(schedule: Any) -> list[Any]:
@@ -127,19 +127,26 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
         sums = c.base.device.empty(math.prod(shape), f32).reshape(*shape)
         # Valid: the contracts compare all extents, a block of the one writes the sums of its own part, a thread of the other its own elements of C.
         _sums_kernel(element, name, parts, **layout)(sums, *operands(schedule), work)
-        _sum_kernel(c.base.dtype, name, parts, **ending)(c.array, sums, offsets, work)
+        _sum_kernel(c.base.dtype, name, parts, **ending, pairs=c.in_vectors(2))(c.array, sums, offsets, work)
         return
-    # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-    name = "128x128 in turn" if epilogue.gelu else _schedule("wgmma", c, k, (a_across, b_across))
-    schedule = SCHEDULES["wgmma"][name]
-    passing = {
-        "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
-        "c_passes": p * q * m * n * c.base.dtype.itemsize > PASSING,
-    }
-    # Valid: the contract compares all extents, and a tile is written by one block.
-    _wgmma_kernel(element, c.base.dtype, name, mapped=c.in_rows, **layout, **ending, **passing)(
-        c.array, *operands(schedule), offsets, _work(c, schedule, epilogue.alpha, int(epilogue.accumulate))
-    )
+
+    def multiply(out: Matrix, alpha: float, accumulate: int) -> None:
+        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
+        name = "128x128 in turn" if epilogue.gelu else _schedule("wgmma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["wgmma"][name]
+        mapped = out.in_rows
+        ways = {
+            "mapped": mapped,
+            "pairs": not mapped and out.in_vectors(2),
+            "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
+            "c_passes": p * q * m * n * out.base.dtype.itemsize > PASSING,
+        }
+        # Valid: the contract compares all extents, and a tile is written by one block.
+        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(
+            out.array, *operands(schedule), offsets, _work(out, schedule, alpha, accumulate)
+        )
+
+    through(multiply, c, 1, epilogue, direct=c.in_rows or not epilogue.accumulate)
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:

@@ -18,17 +18,18 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
         "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+        "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
+        "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
         "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
     },
     "parts": {
-        "64x64": matmul_parts.Schedule(64, 64, 12),
         "64x128": matmul_parts.Schedule(64, 128, 8),
         "128x128": matmul_parts.Schedule(128, 128, 6),
-        "128x256": matmul_parts.Schedule(128, 256, 4),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128),
@@ -55,13 +56,16 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x256": 1.0,
         "128x256 8": 0.99,
         "128x128": 0.93,
-        "128x128 in turn": 0.96,
+        "128x128 in turn": 0.94,
+        "128x128 in turn 2": 0.93,
         "64x128 in turn": 0.85,
-        "64x256 in turn": 0.93,
+        "64x256 in turn": 0.91,
+        "64x256 in turn 4": 0.89,
+        "128x64 in turn": 0.75,
         "128x192": 0.98,
         "128x64": 0.8,
     },
-    "parts": {"64x64": 0.55, "64x128": 0.8, "128x128": 0.9, "128x256": 1.0},
+    "parts": {"64x128": 0.85, "128x128": 0.93},
     "3xtf32": {"128x128": 1.0, "128x64": 0.85},
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
     "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
@@ -69,6 +73,8 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
 """Steps of k that a tile costs beyond those of its sums."""
+_EDGE_IN_TURN: Final = 16
+"""The same where one warpgroup stores its tile while the other one multiplies."""
 _ALONE: Final = 0.6
 """What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
 _ALIKE: Final = 1.0
@@ -147,8 +153,10 @@ def _chosen(
         schedule = fitting[name]
         rows, columns = schedule.rows, schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
-        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
+        in_turn = getattr(schedule, "in_turn", False)
+        alone = _ALONE if in_turn and tiles <= multiprocessors else 1.0
+        steps = k + (_EDGE_IN_TURN if in_turn else _EDGE)
+        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone))
 
     return min(fitting, key=cost)
 
