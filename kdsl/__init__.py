@@ -217,6 +217,7 @@ from kdsl.mathematics import (
 )
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device, device
+from kdsl.runtime.foreign import from_dlpack
 from kdsl.runtime.graph import Graph
 from kdsl.runtime.pool import set_threads
 from kdsl.runtime.stream import Event, Stream
@@ -346,6 +347,7 @@ __all__ = [
     "fmax",
     "fmin",
     "fmod",
+    "from_dlpack",
     "function",
     "global_address",
     "global_timer",

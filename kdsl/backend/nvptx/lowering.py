@@ -185,9 +185,9 @@ class Lowering:
         self._loops.pop()
         b.position_at_end(following)
         b.debug_metadata = self._lines.at(op.location)
-        if upwards and _bounds(op.stop)[1] + most <= _LARGEST:
+        if upwards is not None and _is_short(op):
             advanced = b.add(counter, step, flags=("nsw",))
-            again = b.icmp_signed("<", advanced, stop)
+            again = b.icmp_signed("<" if upwards else ">", advanced, stop)
         else:
             advanced = b.add(counter, step)
             again = self._has_next(counter, stop, step, upwards)
@@ -303,6 +303,17 @@ class Lowering:
             self._exchanges = Exchanges(self._builder, self._arithmetic, self._places.lane())
         mask = None if op.mask is None else self._use(op.mask)
         return self._exchanges.emit(op, [self._use(a) for a in op.arguments], mask, whole=op not in self._absent)
+
+
+def _is_short(op: nodes.ForRange) -> bool:
+    """Whether the whole way, with a step behind its end, is known to fit into an i64, and so is every value on it: then signed numbers tell the order.
+
+    Where start and stop are farther apart, ptxas 13.0 miscounts the trips of such a loop.
+    """
+    starts, stops, steps = _bounds(op.start), _bounds(op.stop), _bounds(op.step)
+    longest = max(map(abs, steps))
+    low, high = min(starts[0], stops[0]), max(starts[1], stops[1])
+    return high - low + longest <= _LARGEST and stops[1] + longest <= _LARGEST and stops[0] - longest >= -_LARGEST
 
 
 def _bounds(value: nodes.ValueOp) -> tuple[int, int]:
