@@ -33,7 +33,7 @@ def test_wgmma(name: str) -> None:
 def test_wgmma_with_a_c_that_the_copy_engine_cannot_write() -> None:
     ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x128 in turn"], mapped=False, pairs=True).ptx("sm_90a")
     assert "bulk.tensor.4d.global" not in ptx  # no copy out of shared memory
-    assert "st.global.v2.b16" in ptx
+    assert re.search(r"st\.global\.(b32|v2\.b16)", ptx)
     assert assemble(ptx, "sm_90a").spills == 0
 
 
