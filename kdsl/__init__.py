@@ -15,7 +15,7 @@ from kdsl.collectives import (
     mma_column,
     mma_row,
 )
-from kdsl.compiler import CompiledKernel, Kernel, checked, kernel
+from kdsl.compiler import CompiledKernel, Kernel, checked, kernel, unchecked
 from kdsl.errors import BoundsError, ContractError, DeviceError, GraphError, LaunchError
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.function import function
@@ -449,6 +449,7 @@ __all__ = [
     "u32x4",
     "u64",
     "u64x2",
+    "unchecked",
     "unroll",
     "wait_all_copies",
     "wait_copies",

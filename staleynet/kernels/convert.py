@@ -60,11 +60,11 @@ def to_nearest_tf32(x: f32) -> f32:
     return nearest
 
 
-def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False, low: bool = False, early: bool = False) -> Kernel:
+def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False, early: bool = False) -> Kernel:
     """The kernel y <- x for arrays of `source` and `target` elements, y contiguous.
 
-    `turned` says that neighbouring rows of x are closer together than neighbouring columns; `low` writes the low parts of 3xtf32 to z, too; `early` lets
-    blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    `turned` says that neighbouring rows of x are closer together than neighbouring columns; `early` lets blocks begin before the launch in front has
+    ended, on GPUs from compute capability 9.0 on.
     """
 
     @function
@@ -75,12 +75,10 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
             return target(x)
 
     @function
-    def put(y: Any, z: Any, p: i64, q: i64, row: i64, k: i64, value: Any) -> None:
+    def put(y: Any, p: i64, q: i64, row: i64, k: i64, value: Any) -> None:
         """Write an element, if there is one."""
         if row < y.shape[2] and k < y.shape[3]:
             y[p, q, row, k] = value
-            if low and p < z.shape[0] and q < z.shape[1] and row < z.shape[2] and k < z.shape[3]:
-                z[p, q, row, k] = low_part(f32(value))
 
     @kernel(
         grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(TILE, TILE)),
@@ -91,8 +89,8 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
         ),
         programmatic=early,
     )
-    def matmul_pack(y: SliceMut[target, D4], z: SliceMut[f32, D4], x: Slice[source, D4]) -> None:
-        """A block per tile; what x lacks is 0. z is written only where low parts are asked for."""
+    def matmul_pack(y: SliceMut[target, D4], x: Slice[source, D4]) -> None:
+        """A block per tile; what x lacks is 0."""
         buffer = shared_array((TILE, TILE + 1), target)
         tile = tile_index()
         p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
@@ -107,47 +105,13 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
                     buffer[column, line + i] = converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0)
                 sync_threads()
                 for i in unroll(0, TILE, LINES):
-                    put(y, z, p, q, tile.row + line + i, tile.column + column, buffer[line + i, column])
+                    put(y, p, q, tile.row + line + i, tile.column + column, buffer[line + i, column])
             else:
                 for i in unroll(0, TILE, LINES):
                     row, k = tile.row + line + i, tile.column + column
-                    put(y, z, p, q, row, k, converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0))
+                    put(y, p, q, row, k, converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0))
 
     return matmul_pack
-
-
-@function
-def low_part(x: f32) -> f32:
-    """x less its rounding to tf32, rounded to tf32; 0 for infinities and NaNs, which the upper part carries."""
-    rest = x - to_nearest_tf32(x)
-    return to_nearest_tf32(rest) if rest == rest else 0.0
-
-
-def low_parts() -> Kernel:
-    """The kernel that takes from numbers what 3xtf32 needs beside them; for GPUs from compute capability 9.0 on."""
-
-    @kernel(
-        grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(4 * LINES, 4 * TILE)),
-        block=(TILE, LINES),
-        requires=("x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]", "x.shape[2] == y.shape[2] and x.shape[3] == y.shape[3]"),
-        programmatic=True,
-    )
-    def matmul_low_parts(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
-        """y <- what remains of x when its rounding to tf32 is taken away, rounded to tf32: four neighbouring columns per thread and row."""
-        to, of = as_vectors(y, 4), as_vectors(x, 4)
-        tile = tile_index()
-        p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
-        column = tile.column // 4 + thread_idx.x
-        wait_for_dependencies()
-        launch_dependents()
-        if p < y.shape[0] and p < x.shape[0] and q < y.shape[1] and q < x.shape[1] and column < to.shape[3] and column < of.shape[3]:
-            for i in range(0, 4 * LINES, LINES):
-                row = tile.row + thread_idx.y + i
-                if row < y.shape[2] and row < x.shape[2]:
-                    v = of[p, q, row, column]
-                    to[p, q, row, column] = f32x4(low_part(v.x), low_part(v.y), low_part(v.z), low_part(v.w))
-
-    return matmul_low_parts
 
 
 def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, down: int = 1, early: bool = False) -> Kernel:

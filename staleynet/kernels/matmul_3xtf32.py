@@ -2,8 +2,10 @@
 
 A number is split into its rounding to tf32 and the rest, rounded to tf32, too: x = high + low up to 2^-22 x. A B is then high high + high low + low high,
 the fourth product being too small to matter (Markidis et al. 2018, https://arxiv.org/abs/1803.04014). Tensor cores truncate when they accumulate, so that
-errors grow with k; sums over 32 of k are therefore added to others in ordinary registers, while the next ones are computed (Ootomo and Yokota 2022,
-https://doi.org/10.1177/10943420221090256).
+errors grow with k; sums over 32 of k are therefore added to others in ordinary registers (Ootomo and Yokota 2022, https://doi.org/10.1177/10943420221090256).
+
+Operands are split on their way, whichever way they lie: A by the warpgroups that multiply, in registers, from which `wgmma` takes it; B by another warpgroup in
+shared memory, where it is turned, too, if k lies across its rows.
 """
 
 from dataclasses import dataclass
@@ -13,26 +15,33 @@ from kdsl import (
     D4,
     Kernel,
     TensorMap,
+    as_vectors,
     barrier_arrive,
     barrier_arrive_expect,
     barrier_init,
     barrier_sync,
     barrier_wait,
+    bits_float,
     block_idx,
     commit_stores,
     decrease_registers,
     elect_one,
     f32,
+    f32x4,
     fence_async_proxy,
     fence_barrier_init,
     function,
     grid_dim,
+    i32,
     i64,
     increase_registers,
+    inline_ptx,
+    is_first_lane,
     is_first_thread,
     kernel,
     lane_index,
     launch_dependents,
+    ldmatrix,
     local_array,
     prefetch_map,
     shared_array,
@@ -55,16 +64,13 @@ from kdsl import (
     wgmma_wait,
 )
 from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
 from staleynet.kernels.tile_order import place
 
 GROUPS = 2
-"""Warpgroups that multiply, 64 rows each; a third one loads."""
+"""Warpgroups that multiply, 64 rows each; a third one loads, a fourth one splits B."""
 ROWS = 64 * GROUPS
 """Rows of a tile of C."""
-DEPTH = 32
-"""Steps of k per stage: 128 bytes."""
-STEP = 8
-"""Steps of k per instruction."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Schedule:
 
     columns: int = 128
     """Columns of a tile of C, a multiple of 32 up to 128."""
-    stages: int = 3
+    stages: int = 4
     """Stages of the ring."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
@@ -81,138 +87,225 @@ class Schedule:
     """Rows of a tile of C."""
 
 
-def product(schedule: Schedule) -> Kernel:
-    """The kernel C <- alpha A B^T (+ C) for batches, of the parts of A (m x k) and of B (n x k), rows contiguous. All arrays have four dimensions, two of
-    the batch and two of the matrix."""
+@function
+def nearest(x: f32) -> f32:
+    """The number rounded to tf32, ties to even."""
+    rounded: f32 = inline_ptx("cvt.rn.tf32.f32 {0}, {1};", f32, (x,), volatile=False, memory=False)
+    return rounded
+
+
+@function
+def rest(x: f32, high: f32) -> f32:
+    """What the rounding has left, rounded, too. (Of an infinity it is NaN.)"""
+    return nearest(x - high)
+
+
+@function
+def put(tile: Any, low: Any, s: i64, box: i64, row: i64, chunk: i64, x: f32x4) -> None:
+    """Write the parts of four neighbouring numbers."""
+    highs, lows = as_vectors(tile, 4), as_vectors(low, 4)
+    high = f32x4(nearest(x.x), nearest(x.y), nearest(x.z), nearest(x.w))
+    highs[s, box, row, chunk] = high
+    lows[s, box, row, chunk] = f32x4(rest(x.x, high.x), rest(x.y, high.y), rest(x.z, high.z), rest(x.w, high.w))
+
+
+@function
+def split(tile: Any, low: Any, s: i64, box: i64) -> None:
+    """Split a box with k along its rows, by a warp: the upper parts stay where the numbers were."""
+    fours, lane = as_vectors(tile, 4), lane_now()
+    for i in unroll(0, BOX, 4):
+        put(tile, low, s, box, lane // 8 + i, lane % 8, fours[s, box, lane // 8 + i, lane % 8])
+
+
+@function
+def split_and_turn(tile: Any, low: Any, s: i64, box: i64, number: i64) -> None:
+    """The same for a box with k across its rows, which are exchanged with its columns; the warp has named barrier `number` for itself."""
+    found, lane = local_array((2, 4, 4), f32), lane_now()
+    read_blocks(found, tile, s, box, lane)
+    barrier_sync(number, 32)
+    for i in unroll(2):
+        row, column = block_of(lane, i)
+        for e in unroll(4):
+            put(tile, low, s, box, 4 * column + e, row, f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e]))
+
+
+def product(schedule: Schedule, *, a_across: bool, b_across: bool) -> Kernel:
+    """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
+
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n.
+    """
     COLUMNS, STAGES, GROUP = schedule.columns, schedule.stages, schedule.group
     SUMS = COLUMNS // 2
-    STAGE_BYTES = 2 * (ROWS + COLUMNS) * DEPTH * 4
+    STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
+    inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
 
     @function
-    def multiply(sums: Any, left: Any, right: Any, s: u32, me: i64) -> None:
-        """The three products of a stage, the small ones first."""
+    def fetch(high: Any, low: Any, left: Any, twos: Any, s: u32, k: i64, warp: i64) -> None:
+        """Read what the warp multiplies from step k of a stage on, and split it."""
+        lane = lane_index()
+        for i in unroll(0, HALF, STEP):
+            x = local_array(4, f32)
+            if a_across:
+                for after in unroll(2):
+                    two = twos[s, warp // 2, k + i + 4 * after + lane % 4, rows_of(lane, warp, 2) // 2]
+                    x[2 * after], x[2 * after + 1] = two.x, two.y
+            else:
+                found = ldmatrix(left, (s, warp // 2, 16 * (warp % 2) + lane % 16, k + i + lane // 16 * 4))
+                for e in unroll(4):
+                    x[e] = bits_float(i32(found[e]))
+            for e in unroll(4):
+                y = nearest(x[e])
+                high[i // STEP, e], low[i // STEP, e] = y, rest(x[e], y)
+
+    @function
+    def multiply(sums: Any, high: Any, low: Any, right: Any, right_low: Any, s: u32, first: i64) -> None:
+        """Start the three products of half a stage, the small ones first."""
         wgmma_fence()
-        for k in unroll(0, DEPTH, STEP):
-            wgmma(sums, left, (s, 1, 64 * me, k), right, (s, 0, 0, k), accumulate=k > 0)
-        for k in unroll(0, DEPTH, STEP):
-            wgmma(sums, left, (s, 0, 64 * me, k), right, (s, 1, 0, k))
-        for k in unroll(0, DEPTH, STEP):
-            wgmma(sums, left, (s, 0, 64 * me, k), right, (s, 0, 0, k))
+        for k in unroll(0, HALF, STEP):
+            wgmma(sums, low[k // STEP, :], (), right, (s, 0, 0, first + k), accumulate=first + k > 0)
+        for k in unroll(0, HALF, STEP):
+            wgmma(sums, high[k // STEP, :], (), right_low, (s, 0, 0, first + k))
+        for k in unroll(0, HALF, STEP):
+            wgmma(sums, high[k // STEP, :], (), right, (s, 0, 0, first + k))
         wgmma_commit()
 
     @function
-    def turn_over(sums: Any, left: Any, right: Any, full: Any, empty: Any, number: u32, me: i64, leader: bool) -> None:
-        """When the products before are done, start those of stage `number`."""
-        wgmma_wait(0)
-        if leader:
-            barrier_arrive(empty, (number - 1) % STAGES)
+    def await_stage(full: Any, ready: Any, number: u32) -> None:
         barrier_wait(full, number % STAGES, number // STAGES)
-        multiply(sums, left, right, number % STAGES, me)
+        barrier_wait(ready, number % STAGES, number // STAGES)
 
     @function
-    def add(total: Any, sums: Any) -> None:
+    def finish(total: Any, sums: Any, empty: Any, number: u32) -> None:
+        """When the products of a stage are done, give it back and add its sums."""
+        wgmma_wait(0)
+        if is_first_lane():
+            barrier_arrive(empty, number % STAGES)
         for i in unroll(SUMS):
             total[i] += sums[i]
 
     @kernel(
         grid=("w.blocks",),
-        block=128 * (GROUPS + 1),
+        block=128 * (GROUPS + 2),
         requires=(
-            "a_high.shape[0] == a_low.shape[0] == b_high.shape[0] == b_low.shape[0] == c.shape[0]",
-            "a_high.shape[1] == a_low.shape[1] == b_high.shape[1] == b_low.shape[1] == c.shape[1]",
-            "a_high.shape[2] == a_low.shape[2] == c.shape[2]",
-            "b_high.shape[2] == b_low.shape[2] == c.shape[3]",
-            "a_high.shape[3] == a_low.shape[3] == b_high.shape[3] == b_low.shape[3]",
+            f"a.shape[{inner_a}] == b.shape[{inner_b}]",
+            f"c.shape[2] == a.shape[{5 - inner_a}]",
+            f"c.shape[3] == b.shape[{5 - inner_b}]",
+            "c.shape[0] == a.shape[0] == b.shape[0]",
+            "c.shape[1] == a.shape[1] == b.shape[1]",
         ),
         programmatic=True,
         spills=False,
     )
-    def matmul_3xtf32(
-        c: TensorMap[f32, D4],
-        a_high: TensorMap[f32, D4],
-        a_low: TensorMap[f32, D4],
-        b_high: TensorMap[f32, D4],
-        b_low: TensorMap[f32, D4],
-        w: Work,
-    ) -> None:
-        """C <- alpha A B^T (+ C), tile after tile."""
-        left = shared_array((STAGES, 2, ROWS, DEPTH), f32, swizzle=128)
-        right = shared_array((STAGES, 2, COLUMNS, DEPTH), f32, swizzle=128)
-        out = shared_array((GROUPS, 64, 32), f32, swizzle=128)
-        full, empty = shared_barriers(STAGES), shared_barriers(STAGES)
+    def matmul_3xtf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
+        """C <- alpha A B (+ C), tile after tile."""
+        left = shared_array((STAGES, ROWS // BOX, BOX, DEPTH), f32, swizzle=128)
+        right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
+        right_low = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
+        out = shared_array((GROUPS, 64, BOX), f32, swizzle=128)
+        full, ready, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
         if is_first_thread():
             for s in unroll(STAGES):
                 barrier_init(full, s, 1)
-                barrier_init(empty, s, GROUPS)
+                barrier_init(ready, s, 4)
+                barrier_init(empty, s, 4 * GROUPS)
             fence_barrier_init()
         sync_threads()
         me = warp_group_index()
-        pairs = (a_high.shape[3] + 2 * DEPTH - 1) // (2 * DEPTH)
+        steps = (a.shape[inner_a] + DEPTH - 1) // DEPTH
         across = u32((c.shape[3] + COLUMNS - 1) // COLUMNS)
         down = u32((c.shape[2] + ROWS - 1) // ROWS)
         heads = u32(c.shape[1])
         count = i64(across * down * u32(c.shape[0]) * heads)
         wait_for_dependencies()
         if me == GROUPS:
-            decrease_registers(40)
+            decrease_registers(48)
             if warp_index() == 4 * GROUPS and elect_one():
-                prefetch_map(a_high)
-                prefetch_map(a_low)
-                prefetch_map(b_high)
-                prefetch_map(b_low)
+                prefetch_map(a)
+                prefetch_map(b)
                 number = 0
                 for tile in range(block_idx.x, count, grid_dim.x):
                     p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                    for step in range(2 * pairs):
+                    for step in range(steps):
                         s = number % STAGES
                         k = step * DEPTH
                         barrier_wait(empty, s, number // STAGES + 1)
                         barrier_arrive_expect(full, s, STAGE_BYTES)
-                        tma_load(left, (s, 0), a_high, (p, q, y * ROWS, k), full, s)
-                        tma_load(left, (s, 1), a_low, (p, q, y * ROWS, k), full, s)
-                        tma_load(right, (s, 0), b_high, (p, q, x * COLUMNS, k), full, s)
-                        tma_load(right, (s, 1), b_low, (p, q, x * COLUMNS, k), full, s)
+                        for piece in unroll(ROWS // BOX):
+                            row = y * ROWS + BOX * piece
+                            if a_across:
+                                tma_load(left, (s, piece), a, (p, q, k, row), full, s)
+                            else:
+                                tma_load(left, (s, piece), a, (p, q, row, k), full, s)
+                        for piece in unroll(COLUMNS // BOX):
+                            column = x * COLUMNS + BOX * piece
+                            if b_across:
+                                tma_load(right, (s, piece), b, (p, q, k, column), full, s)
+                            else:
+                                tma_load(right, (s, piece), b, (p, q, column, k), full, s)
                         number += 1
                 launch_dependents()
+        elif me == GROUPS + 1:
+            decrease_registers(64)
+            number = 0
+            own = warp_index() % 4
+            for _tile in range(block_idx.x, count, grid_dim.x):
+                for _step in range(steps):
+                    s = number % STAGES
+                    barrier_wait(full, s, number // STAGES)
+                    if own < COLUMNS // BOX:
+                        if b_across:
+                            split_and_turn(right, right_low, s, own, 1 + own)
+                        else:
+                            split(right, right_low, s, own)
+                    fence_async_proxy()
+                    barrier_sync(1 + own, 32)
+                    if is_first_lane():
+                        barrier_arrive(ready, s)
+                    number += 1
         else:
-            increase_registers(232)
+            increase_registers(200)
+            twos = as_vectors(left, 2)
+            warp = warp_index() % (4 * GROUPS)
             number = 0
             leader = thread_idx.x % 128 == 0
             for tile in range(block_idx.x, count, grid_dim.x):
                 p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                total, even, odd = local_array(SUMS, f32), local_array(SUMS, f32), local_array(SUMS, f32)
-                first = shuffle(u32(number), 0)
-                barrier_wait(full, first % STAGES, first // STAGES)
-                multiply(even, left, right, first % STAGES, me)
-                for pair in range(pairs - 1):
-                    # the even sums are added while the products for the odd ones run, and the other way round
-                    now = first + 2 * u32(pair)
-                    turn_over(odd, left, right, full, empty, now + 1, me, leader)
-                    add(total, even)
-                    turn_over(even, left, right, full, empty, now + 2, me, leader)
-                    add(total, odd)
-                last = first + 2 * u32(pairs) - 1
-                turn_over(odd, left, right, full, empty, last, me, leader)
-                add(total, even)
-                wgmma_wait(0)
-                if leader:
-                    barrier_arrive(empty, last % STAGES)
-                add(total, odd)
-                number += 2 * pairs
-                row, column = 16 * (warp_index() % 4) + lane_index() // 4, 2 * (lane_index() % 4)
-                for piece in unroll(COLUMNS // 32):
+                total, sums = local_array(SUMS, f32), local_array(SUMS, f32)
+                high, low = local_array((HALF // STEP, 4), f32), local_array((HALF // STEP, 4), f32)
+                next_high, next_low = local_array((HALF // STEP, 4), f32), local_array((HALF // STEP, 4), f32)
+                first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
+                await_stage(full, ready, first)
+                fetch(high, low, left, twos, first % STAGES, 0, warp)
+                for step in range(steps):
+                    # fragments are read and split while the products of those before run
+                    now = first + u32(step)
+                    multiply(sums, high, low, right, right_low, now % STAGES, 0)
+                    fetch(next_high, next_low, left, twos, now % STAGES, HALF, warp)
+                    multiply(sums, next_high, next_low, right, right_low, now % STAGES, HALF)
+                    wgmma_wait(1)
+                    if step + 1 < steps:
+                        await_stage(full, ready, now + 1)
+                        fetch(high, low, left, twos, (now + 1) % STAGES, 0, warp)
+                    finish(total, sums, empty, now)
+                number += steps
+                for piece in unroll(COLUMNS // BOX):
                     if leader:
                         wait_stores()
-                    barrier_sync(1 + me, 128)
+                    barrier_sync(5 + warp // 4, 128)
+                    lane = lane_now()
+                    row = 32 * (warp // 2 % 2) + rows_of(lane, warp, 2) if a_across else 16 * (warp % 4) + lane // 4
+                    column = 2 * (lane % 4)
                     for i in unroll(16):
-                        out[me, row + 8 * (i // 2 % 2), column + 8 * (i // 4) + i % 2] = w.alpha * total[16 * piece + i]
+                        down_by = i // 2 % 2 if a_across else 8 * (i // 2 % 2)
+                        out[warp // 4, row + down_by, column + 8 * (i // 4) + i % 2] = w.alpha * total[16 * piece + i]
                     fence_async_proxy()
-                    barrier_sync(1 + me, 128)
+                    barrier_sync(5 + warp // 4, 128)
                     if leader:
+                        top = y * ROWS + 64 * u32(warp // 4)
                         if w.accumulate != 0:
-                            tma_reduce(c, (p, q, y * ROWS + 64 * u32(me), x * COLUMNS + 32 * piece), out, me)
+                            tma_reduce(c, (p, q, top, x * COLUMNS + BOX * piece), out, warp // 4)
                         else:
-                            tma_store(c, (p, q, y * ROWS + 64 * u32(me), x * COLUMNS + 32 * piece), out, me)
+                            tma_store(c, (p, q, top, x * COLUMNS + BOX * piece), out, warp // 4)
                         commit_stores()
             if leader:
                 wait_stores()

@@ -9,16 +9,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Device, Kernel, f32
-from staleynet.kernels.convert import low_parts, pack
+from staleynet.kernels.convert import pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
-SPLIT_DEPTH = 512
-"""Steps of k that a part has at least."""
 STAGE_BYTES = 128
 """Bytes of a row of an operand that the kernels of `wgmma` multiply at a time."""
-MOST_PARTS = 16
-"""Parts at most."""
+STAGES = (8, 16)
+"""For their parts along k: the stages that a part has at least, and the most parts."""
+PARTS = {
+    "fp32": (128, 256, 512, 16),
+    "3xtf32": (128, 128, 256, 32),
+    "tf32": (256, 128, 512, 16),
+    "bf16": (64, 128, 512, 16),
+    "f16": (64, 128, 512, 16),
+}
+"""By precision, for parts along k: rows and columns of a usual tile of C, the steps of k that a part has at least, and the most parts."""
 
 
 @dataclass(frozen=True)
@@ -82,30 +88,16 @@ def on_hopper(x: Array) -> bool:
     return x.device.target == "sm_90"
 
 
-def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False, pad: bool = False) -> Matrix:
-    """A copy whose rows the copy engine reads, converted to `element`; `pad` fills rows with zeros up to a multiple of 16 bytes."""
-    made = _room(x, element, pad)
-    no_low_parts = nothing(x.base.device).strided((1, 1, 1, 0), (0, 0, 0, 1))
-    kernel = _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, False, on_hopper(x.base))
+def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False) -> Matrix:
+    """A copy whose rows the copy engine reads, converted to `element`."""
+    each = ALIGNMENT // element.itemsize
+    p, q, rows, columns = x.shape
+    wide = -(-columns // each) * each
+    flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
+    made = Matrix(flat, (p, q, rows, columns), (q * rows * wide, rows * wide, wide, 1))
     # Valid: a thread writes one element of the copy, reads stay inside of x by their guards.
-    kernel(made.array, no_low_parts, x.array)
+    _pack(x.base.dtype, element, x.strides[2] < x.strides[3], round_to_tf32, on_hopper(x.base))(made.array, x.array)
     return made
-
-
-def packed_with_low_parts(x: Matrix) -> tuple[Matrix, Matrix]:
-    """A copy of numbers of f32 whose rows the copy engine reads, filled with zeros up to a multiple of 16 bytes, and their low parts for 3xtf32."""
-    made, low = _room(x, f32, True), _room(x, f32, True)
-    # Valid: as above.
-    _pack(x.base.dtype, f32, x.strides[2] < x.strides[3], False, True, on_hopper(x.base))(made.array, low.array, x.array)
-    return made, low
-
-
-def low_parts_of(x: Matrix) -> Matrix:
-    """The low parts for 3xtf32 of numbers whose rows the copy engine reads, a multiple of 16 bytes each."""
-    low = _room(x, f32, False)
-    # Valid: a thread writes elements of its own.
-    _low_kernel()(low.array, x.array)
-    return low
 
 
 @functools.cache
@@ -114,22 +106,9 @@ def nothing(device: Device) -> Array:
     return device.empty(0, f32)
 
 
-def _room(x: Matrix, element: Any, pad: bool) -> Matrix:
-    each = ALIGNMENT // element.itemsize
-    p, q, rows, columns = x.shape
-    wide = -(-columns // each) * each
-    flat = x.base.device.empty(max(p * q * rows * wide, 1), element)
-    return Matrix(flat, (p, q, rows, wide if pad else columns), (q * rows * wide, rows * wide, wide, 1))
-
-
 @functools.cache
-def _low_kernel() -> Kernel:
-    return low_parts()
-
-
-@functools.cache
-def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool, low: bool, early: bool) -> Kernel:
-    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32, low=low, early=early)
+def _pack(source: Any, element: Any, turned: bool, round_to_tf32: bool, early: bool) -> Kernel:
+    return pack(source, element, turned=turned, round_to_tf32=round_to_tf32, early=early)
 
 
 def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns: int) -> tuple[Matrix, Matrix]:
@@ -147,13 +126,11 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 
     A function of the shape and the precision alone, so that all devices give the same bits.
     """
-    if batch != 1 or k < 4 * SPLIT_DEPTH:
+    rows, columns, depth, most = PARTS[precision]
+    if batch != 1 or k < 4 * depth:
         return 1
-    if precision in ("fp32", "3xtf32"):
-        tiles = -(-m // 128) * -(-n // 256)
-    else:
-        tiles = -(-m // 64) * -(-n // 128)
-    wanted = min(MOST_PARTS, k // SPLIT_DEPTH, 132 // tiles if tiles <= 66 else 1)
+    tiles = -(-m // rows) * -(-n // columns)
+    wanted = min(most, k // depth, 132 // tiles if tiles <= 66 else 1)
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1
     return wanted
@@ -162,6 +139,8 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
 def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:
     """The same for kernels of `wgmma`, whose parts have whole stages of k, 128 bytes of each row: a function of the shape and the size of elements, too."""
     tiles = -(-m // 64) * -(-n // 128)
-    if batch != 1 or k_bytes < 32 * STAGE_BYTES or tiles > 66:
+    least, most = STAGES
+    stages = k_bytes // STAGE_BYTES
+    if batch != 1 or stages < 4 * least or tiles > 66:
         return 1
-    return min(MOST_PARTS, k_bytes // (8 * STAGE_BYTES), 132 // tiles)
+    return min(most, stages // least, 132 // tiles)

@@ -11,23 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
-from staleynet.ops.matmul_operands import (
-    Matrix,
-    low_parts_of,
-    nothing,
-    on_hopper,
-    packed,
-    packed_with_low_parts,
-    partial_products,
-    parts_in_stages,
-)
-from staleynet.ops.schedules import SCHEDULES, choose, chosen_way
+from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products, parts_in_stages
+from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
-ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
+ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
@@ -54,10 +45,12 @@ class Epilogue:
 
 def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     """C <- alpha A B^T (+ C) and so on, with tensor cores; `b` is n x k."""
-    if not on_hopper(c.base) or chosen_way() == "mma":
+    if not on_hopper(c.base) or takes_mma_alone():
         _mma(c, a, b, precision, parts, epilogue)
     elif precision == "3xtf32":
         _three(c, a, b, parts, epilogue)
+    elif precision == "tf32" and (_is_across(a, f32) or _is_across(b, f32)):
+        _tf32(c, a, b, parts, epilogue)
     else:
         _wgmma(c, a, b, precision, epilogue)
 
@@ -99,7 +92,7 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
 
 
 def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
-    element: Any = ELEMENTS[precision]
+    element = ELEMENTS[precision]
     if precision == "tf32":
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
     else:
@@ -149,25 +142,35 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
     through(multiply, c, 1, epilogue, direct=c.in_rows or not epilogue.accumulate)
 
 
-def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    ready = a.shape[3] % 4 == 0  # else both are filled up with zeros, so that their extents agree
-    (left, left_low), (right, right_low) = (
-        (x, low_parts_of(x)) if ready and _is_ready(x, f32) else packed_with_low_parts(x) for x in (a, b)
-    )
+def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+    """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
+    c_across = not _is_across(a, f32)
+    if c_across:
+        a, b = b, a
+    left, (right, b_across) = a.turned, _either_way(b, f32)
     if parts > 1:
-        left, left_low, right, right_low = (x.split(parts) for x in (left, left_low, right, right_low))
+        left, right = _split(left, True, parts), _split(right, b_across, parts)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("3xtf32", out, left.shape[3])
-        schedule = SCHEDULES["3xtf32"][name]
+        made = out.turned if c_across else out
+        name = _schedule("tf32", made, left.shape[2], (True, b_across))
+        work = _work(made, SCHEDULES["tf32"][name], alpha, accumulate)
+        # Valid: the contract compares all extents, and a tile is written by one block.
+        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, matmul_tf32.BOX), _rounding(right, matmul_tf32.BOX), work)
+
+    through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
+
+
+def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+    (left, a_across), (right, b_across) = _either_way(a, f32), _either_way(b, f32)
+    if parts > 1:
+        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
+
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        name = _schedule("3xtf32", out, left.shape[2 if a_across else 3], (a_across, b_across))
         # Valid: as above.
-        _three_kernel(name)(
-            out.array,
-            _rounding(left, schedule.rows),
-            left_low.array,
-            _rounding(right, schedule.columns),
-            right_low.array,
-            _work(out, schedule, alpha, accumulate),
+        _three_kernel(name, a_across, b_across)(
+            out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate)
         )
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
@@ -176,17 +179,22 @@ def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> N
 def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     element = ELEMENTS[precision]
     if precision == "tf32":
-        left, right = packed(a, f32, round_to_tf32=True), packed(b, f32, round_to_tf32=True)
+        (left, a_across), (right, b_across) = ((packed(x, f32, round_to_tf32=True), False) for x in (a, b))
     else:
-        left, right = _along(a, element), _along(b, element)
+        (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
     if parts > 1:
-        left, right = left.split(parts), right.split(parts)
+        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("mma", out, left.shape[3])
+        k = left.shape[2 if a_across else 3]
+        name = _schedule("mma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["mma"][name]
+        whole = (out.shape[2] % schedule.rows, out.shape[3] % schedule.columns, k * element.itemsize % schedule.row_bytes) == (0, 0, 0)
         pairs = out.base.device.target != "cpu" and out.in_vectors(2)
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, pairs)(out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate))
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, not whole)(
+            out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
+        )
 
     through(product, c, parts, epilogue, direct=epilogue.plain)
 
@@ -197,6 +205,11 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
 def _is_ready(x: Matrix, element: Any) -> bool:
     """Whether the copy engine reads rows of such elements as they lie."""
     return x.base.dtype == element and x.in_rows
+
+
+def _is_across(x: Matrix, element: Any) -> bool:
+    """Whether it does with k across the rows, and not along them."""
+    return not _is_ready(x, element) and _is_ready(x.turned, element)
 
 
 def _either_way(x: Matrix, element: Any) -> tuple[Matrix, bool]:
@@ -257,8 +270,13 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 
 
 @functools.cache
-def _three_kernel(name: str) -> Kernel:
-    return matmul_3xtf32.product(SCHEDULES["3xtf32"][name])
+def _tf32_kernel(name: str, b_across: bool, c_across: bool) -> Kernel:
+    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across)
+
+
+@functools.cache
+def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
+    return matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=a_across, b_across=b_across)
 
 
 @functools.cache
@@ -267,8 +285,8 @@ def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest:
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, vectors: bool) -> Kernel:
-    return matmul_mma.product(element, result, SCHEDULES["mma"][name], vectors=vectors)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, vectors: bool, edges: bool) -> Kernel:
+    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, vectors=vectors, edges=edges)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -32,8 +32,20 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x128": matmul_parts.Schedule(128, 128, 6),
     },
     "3xtf32": {
-        "128x128": matmul_3xtf32.Schedule(128),
-        "128x64": matmul_3xtf32.Schedule(64, stages=4),
+        "128x128": matmul_3xtf32.Schedule(128, 4),
+        "128x96": matmul_3xtf32.Schedule(96, 4),
+        "128x64": matmul_3xtf32.Schedule(64, 6),
+    },
+    "tf32": {
+        "256x128": matmul_tf32.Schedule(2, 128, 4),
+        "128x256": matmul_tf32.Schedule(2, 256, 4, halves=1),
+        "128x192": matmul_tf32.Schedule(2, 192, 5, halves=1),
+        "256x96": matmul_tf32.Schedule(2, 96, 4),
+        "256x64": matmul_tf32.Schedule(2, 64, 4),
+        "128x128": matmul_tf32.Schedule(1, 128, 6),
+        "128x128 2": matmul_tf32.Schedule(2, 128, 6, halves=1),
+        "128x64": matmul_tf32.Schedule(1, 64, 8),
+        "128x64 2": matmul_tf32.Schedule(2, 64, 8, halves=1),
     },
     "fp32": {
         "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
@@ -43,13 +55,14 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
     },
     "mma": {
-        "128x128": matmul_mma.Schedule(128, 128, 64, 3, 2, 2),
         "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
-        "64x64": matmul_mma.Schedule(64, 64, 64, 4, 2, 2),
+        "128x64": matmul_mma.Schedule(128, 64, 128, 4, 2, 2),
+        "64x128": matmul_mma.Schedule(64, 128, 128, 4, 2, 2),
+        "64x64": matmul_mma.Schedule(64, 64, 128, 4, 2, 2),
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
 }
-"""By family of kernels and name. Those of "wgmma" are for bf16, f16 and tf32."""
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands."""
 
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
@@ -66,9 +79,20 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x64": 0.8,
     },
     "parts": {"64x128": 0.85, "128x128": 0.93},
-    "3xtf32": {"128x128": 1.0, "128x64": 0.85},
+    "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
+    "tf32": {
+        "256x128": 1.0,
+        "128x256": 1.0,
+        "128x192": 0.95,
+        "256x96": 0.96,
+        "256x64": 0.78,
+        "128x128": 0.73,
+        "128x128 2": 0.73,
+        "128x64": 0.54,
+        "128x64 2": 0.5,
+    },
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
-    "mma": {"128x128": 0.92, "128x256": 1.0, "64x64": 0.6, "32x16": 0.1},
+    "mma": {"128x256": 1.0, "128x64": 0.86, "64x128": 0.86, "64x64": 0.74, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
@@ -83,6 +107,7 @@ _ALIKE: Final = 1.0
 
 _forced: dict[str, str] = {}
 _asked: dict[str, tuple[str, str]] = {}
+_mma_alone = False
 
 
 @contextlib.contextmanager
@@ -104,9 +129,20 @@ def asked(family: str) -> tuple[str, str] | None:
     return _asked.get(family)
 
 
-def chosen_way() -> str:
-    """ "mma" where `forced("way", "mma")` takes `mma` also on GPUs that have more than that."""
-    return _forced.get("way", "")
+@contextlib.contextmanager
+def mma_alone() -> Iterator[None]:
+    """Let products take `mma`, which all GPUs since Ampere have, also on those that have `wgmma`, for measurements and tests."""
+    global _mma_alone
+    before, _mma_alone = _mma_alone, True
+    try:
+        yield
+    finally:
+        _mma_alone = before
+
+
+def takes_mma_alone() -> bool:
+    """Whether products are within `mma_alone()`."""
+    return _mma_alone
 
 
 def choose(
@@ -147,7 +183,11 @@ def _chosen(
     if distance <= _ALIKE:
         return nearest
     m, n, k, batch = shape
-    fitting = {name: schedule for name, schedule in SCHEDULES[family].items() if getattr(schedule, "shared_bytes", 0) <= shared}
+    fitting = {
+        name: schedule
+        for name, schedule in SCHEDULES[family].items()
+        if getattr(schedule, "shared_bytes", 0) <= shared and (across != (True, True) or getattr(schedule, "turns", True))
+    }
 
     def cost(name: str) -> float:
         schedule = fitting[name]

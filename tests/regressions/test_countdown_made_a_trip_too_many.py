@@ -58,6 +58,18 @@ def far_apart(y: SliceMut[i64], x: i64) -> None:
     y[0] = total
 
 
+@kernel(grid=1, block=32, requires="len(y) == 32")
+def until_inside_no_more(y: SliceMut[i64], x: Slice[i64], first: i64) -> None:
+    n = first + thread_index()
+    total = 0
+    while True:
+        total = total * 5 + n
+        n -= 1
+        if n not in x:
+            break
+    y[thread_index()] = total
+
+
 def hashed(numbers: Iterable[int]) -> int:
     total = 0
     for number in numbers:
@@ -85,6 +97,19 @@ def test_more_than_an_integer_apart(device: Any) -> None:
     far_apart(y, 3)
     numbers = [*range(2**63 - 1, -(2**63), -6148914691236517205), *range(-(2**63), 2**62, 2**62)]
     assert y.numpy().tolist() == [hashed([n // 2 + 3 for n in numbers])]
+
+
+@pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
+def test_a_loop_that_ends_at_once_outside(device: Any) -> None:
+    y = device.array(np.full(32, 77))
+    until_inside_no_more(y, device.array(np.zeros(11, np.int64)), 0)
+    assert y.numpy().tolist() == [hashed(range(n, -1, -1)) if 0 < n <= 11 else n for n in range(32)]
+
+
+def test_a_loop_that_ends_outside_is_not_unrolled() -> None:
+    ptx = compile_ptx(until_inside_no_more.ir(), "sm_90")
+    assert ptx.count('.pragma "nounroll";') == 1
+    assemble(ptx, "sm_90")
 
 
 @pytest.mark.parametrize("level", [0, 3])

@@ -4,7 +4,6 @@ import numpy as np
 
 import kdsl
 from kdsl.testing import sanitized
-from staleynet.kernels.convert import low_parts
 from staleynet.kernels.matmul import Product, matmul_register_blocked
 
 
@@ -25,18 +24,3 @@ def test_register_blocked_with_the_schedule_of_a_gpu() -> None:
     assert np.isnan(made[m]).all()
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert np.abs(made[:m] - exact).max() <= 1e-4 * (np.abs(a).astype(np.float64) @ np.abs(b)).max()
-
-
-def test_low_parts() -> None:
-    """What is left beside 10 bits behind the binary point, itself rounded to as many."""
-    device, rng = kdsl.device("cpu"), np.random.default_rng(5)
-    x = rng.standard_normal((1, 2, 37, 44), np.float32)
-    with sanitized() as found:
-        y = device.array(np.full(x.shape, np.nan, np.float32))
-        low_parts()(y, device.array(x))
-        made = y.numpy().astype(np.float64)
-    assert not found
-    bits = x.view(np.uint32)
-    upper = (bits + 0x0FFF + (bits >> 13 & 1) & 0xFFFFE000).view(np.float32)  # ties to even
-    rest = x.astype(np.float64) - upper
-    assert (np.abs(made - rest) <= 2.0**-11 * np.abs(rest)).all()

@@ -10,8 +10,8 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_wide
-from staleynet.kernels.convert import combine, low_parts, pack
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
+from staleynet.kernels.convert import combine, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
 LIMITS = {"sm_87": 166_912, "sm_110": 232_448}
@@ -73,7 +73,15 @@ def test_wgmma_of_tf32_and_with_an_epilogue() -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES["3xtf32"])
 def test_three_products_of_tf32(name: str) -> None:
-    assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name]), "sm_90a") == 0
+    for across in (False, True):
+        assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=across, b_across=across), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("name", SCHEDULES["tf32"])
+def test_tf32_with_k_across(name: str) -> None:
+    schedule: Any = SCHEDULES["tf32"][name]
+    for b_across in (False, True) if schedule.turns else (False,):
+        assert spills(matmul_tf32.product(schedule, b_across=b_across, c_across=not b_across), "sm_90a") == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["fp32"])
@@ -90,7 +98,6 @@ def test_mma_for_orin_and_thor(target: str, name: str) -> None:
 def test_what_surrounds_products() -> None:
     for kernel in (pack(f32, bf16, turned=True), pack(bf16, bf16, turned=False), combine(bf16, bias=True, gelu=True, each=4), combine(f32)):
         assert spills(kernel, "sm_87") == 0
-    assert spills(low_parts(), "sm_90a") == 0
     assert spills(combine(f32, each=4, early=True), "sm_90a") == 0
 
 

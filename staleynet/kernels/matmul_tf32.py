@@ -1,0 +1,285 @@
+"""The matrix product of fp32 numbers, rounded to tf32, on Hopper's tensor cores where k lies across the rows of A, or of both operands.
+
+`wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k
+lies across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along
+their rows: `matmul_hopper.py`.)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import (
+    D4,
+    Kernel,
+    TensorMap,
+    as_vectors,
+    barrier_arrive,
+    barrier_arrive_expect,
+    barrier_init,
+    barrier_sync,
+    barrier_wait,
+    block_idx,
+    commit_stores,
+    decrease_registers,
+    elect_one,
+    f32,
+    f32x2,
+    f32x4,
+    fence_async_proxy,
+    fence_barrier_init,
+    function,
+    grid_dim,
+    i64,
+    increase_registers,
+    is_first_lane,
+    is_first_thread,
+    kernel,
+    lane_index,
+    launch_dependents,
+    local_array,
+    prefetch_map,
+    shared_array,
+    shared_barriers,
+    shuffle,
+    sync_threads,
+    thread_idx,
+    tma_load,
+    tma_reduce,
+    tma_store,
+    u32,
+    unroll,
+    wait_for_dependencies,
+    wait_stores,
+    warp_group_index,
+    warp_index,
+    wgmma,
+    wgmma_commit,
+    wgmma_fence,
+    wgmma_wait,
+)
+from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
+from staleynet.kernels.tile_order import place
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a product is laid out on the device. It changes no bit."""
+
+    groups: int
+    """Warpgroups that multiply, one below the other: 1 or 2."""
+    columns: int
+    """Columns of a tile of C, a multiple of 32: up to 128, with one product of 64 rows per warpgroup up to 256."""
+    stages: int
+    """Stages of the ring."""
+    halves: int = 2
+    """Products of 64 rows of a warpgroup: 1 or 2."""
+    group: int = 8
+    """Tiles below each other that are computed before the next column of tiles."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile of C."""
+        return 64 * self.halves * self.groups
+
+    @property
+    def turns(self) -> bool:
+        """Whether it leaves registers for a warpgroup that turns B."""
+        return self.columns <= 128
+
+
+@function
+def turn(tile: Any, s: i64, box: i64, number: i64) -> None:
+    """Exchange rows and columns of a box in place, by a warp that has named barrier `number` for itself."""
+    fours, found = as_vectors(tile, 4), local_array((2, 4, 4), f32)
+    lane = lane_now()
+    read_blocks(found, tile, s, box, lane)
+    barrier_sync(number, 32)
+    for i in unroll(2):
+        row, column = block_of(lane, i)
+        for e in unroll(4):
+            fours[s, box, 4 * column + e, row] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
+
+
+def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
+    """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
+
+    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
+    maps of A and B round to tf32.
+    """
+    ROWS, COLUMNS, STAGES, GROUP, GROUPS = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.groups
+    HALVES = schedule.halves
+    EACH = 2 * HALVES  # neighbouring rows of C of a lane
+    SHARE = 2 // HALVES  # warps that have a box together
+    SUMS = COLUMNS // 2
+    STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
+    WARPGROUPS = GROUPS + 1 + int(b_across)
+    REGISTERS = (200 if WARPGROUPS == 4 else 232, 64, 48 if WARPGROUPS == 4 else 40)
+    inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
+
+    @function
+    def fetch(part: Any, left: Any, s: u32, k: i64, warp: i64) -> None:
+        """Read what the warp multiplies from step k of a stage on: of each k of the lane two rows for each product."""
+        vectors = as_vectors(left, EACH)
+        for i in unroll(0, HALF, STEP):
+            for after in unroll(2):
+                x = vectors[s, warp // SHARE, k + i + 4 * after + lane_index() % 4, rows_of(lane_index(), warp, EACH) // EACH]
+                for e in unroll(EACH):
+                    part[i // STEP, e // 2, 2 * after + e % 2] = x[e]
+
+    @function
+    def multiply(upper: Any, lower: Any, part: Any, right: Any, s: u32, k: i64) -> None:
+        """Start the products of half a stage, from step k on."""
+        wgmma_fence()
+        for i in unroll(0, HALF, STEP):
+            wgmma(upper, part[i // STEP, 0, :], (), right, (s, 0, 0, k + i))
+            if HALVES == 2:
+                wgmma(lower, part[i // STEP, 1, :], (), right, (s, 0, 0, k + i))
+        wgmma_commit()
+
+    @function
+    def await_stage(full: Any, turned: Any, number: u32) -> None:
+        barrier_wait(full, number % STAGES, number // STAGES)
+        if b_across:
+            barrier_wait(turned, number % STAGES, number // STAGES)
+
+    @function
+    def release(empty: Any, number: u32) -> None:
+        if is_first_lane():
+            barrier_arrive(empty, number % STAGES)
+
+    @function
+    def put(out: Any, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
+        """Write 32 columns of the warp's rows to a box."""
+        lane = lane_now()
+        row, column = rows_of(lane, warp, EACH), 2 * (lane % 4)
+        for i in unroll(8):
+            n, there = 16 * piece + 4 * (i // 2) + i % 2, column + 8 * (i // 2) + i % 2
+            if c_across:
+                vectors = as_vectors(out, EACH)
+                if HALVES == 2:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
+                else:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
+            else:
+                for e in unroll(2):
+                    out[warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
+                    if HALVES == 2:
+                        out[warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
+
+    @kernel(
+        grid=("w.blocks",),
+        block=128 * WARPGROUPS,
+        requires=(
+            f"a.shape[2] == b.shape[{inner_b}]",
+            f"c.shape[{down_c}] == a.shape[3]",
+            f"c.shape[{side_c}] == b.shape[{5 - inner_b}]",
+            "c.shape[0] == a.shape[0] == b.shape[0]",
+            "c.shape[1] == a.shape[1] == b.shape[1]",
+        ),
+        programmatic=True,
+        spills=False,
+    )
+    def matmul_tf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
+        """C <- alpha A B (+ C), tile after tile."""
+        left = shared_array((STAGES, ROWS // BOX, DEPTH, BOX), f32, swizzle=128)
+        right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
+        out = shared_array((ROWS // BOX, BOX, BOX), f32, swizzle=128)
+        full, turned, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
+        if is_first_thread():
+            for s in unroll(STAGES):
+                barrier_init(full, s, 1)
+                barrier_init(turned, s, 4)
+                barrier_init(empty, s, 4 * GROUPS)
+            fence_barrier_init()
+        sync_threads()
+        me = warp_group_index()
+        steps = (a.shape[2] + DEPTH - 1) // DEPTH
+        across = u32((c.shape[side_c] + COLUMNS - 1) // COLUMNS)
+        down = u32((c.shape[down_c] + ROWS - 1) // ROWS)
+        heads = u32(c.shape[1])
+        count = i64(across * down * u32(c.shape[0]) * heads)
+        wait_for_dependencies()
+        if me == GROUPS:
+            decrease_registers(REGISTERS[2])
+            if warp_index() == 4 * GROUPS and elect_one():
+                prefetch_map(a)
+                prefetch_map(b)
+                number = 0
+                for tile in range(block_idx.x, count, grid_dim.x):
+                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+                    for step in range(steps):
+                        s = number % STAGES
+                        k = step * DEPTH
+                        barrier_wait(empty, s, number // STAGES + 1)
+                        barrier_arrive_expect(full, s, STAGE_BYTES)
+                        for piece in range(ROWS // BOX):
+                            tma_load(left, (s, piece), a, (p, q, k, y * ROWS + BOX * piece), full, s)
+                        for piece in range(COLUMNS // BOX):
+                            if b_across:
+                                tma_load(right, (s, piece), b, (p, q, k, x * COLUMNS + BOX * piece), full, s)
+                            else:
+                                tma_load(right, (s, piece), b, (p, q, x * COLUMNS + BOX * piece, k), full, s)
+                        number += 1
+                launch_dependents()
+        elif b_across and me == GROUPS + 1:
+            decrease_registers(REGISTERS[1])
+            number = 0
+            own = warp_index() % 4
+            for _tile in range(block_idx.x, count, grid_dim.x):
+                for _step in range(steps):
+                    s = number % STAGES
+                    barrier_wait(full, s, number // STAGES)
+                    for piece in unroll(0, COLUMNS // BOX, 4):
+                        if piece + own < COLUMNS // BOX:
+                            turn(right, s, piece + own, 1 + own)
+                    fence_async_proxy()
+                    barrier_sync(1 + own, 32)
+                    if is_first_lane():
+                        barrier_arrive(turned, s)
+                    number += 1
+        else:
+            increase_registers(REGISTERS[0])
+            number = 0
+            leader = thread_idx.x % (32 * SHARE) == 0
+            warp = warp_index() % (4 * GROUPS)
+            for tile in range(block_idx.x, count, grid_dim.x):
+                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+                upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
+                part, next_part = local_array((HALF // STEP, HALVES, 4), f32), local_array((HALF // STEP, HALVES, 4), f32)
+                first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
+                for step in range(steps):
+                    # fragments are read while the products of those before run
+                    now = first + u32(step)
+                    await_stage(full, turned, now)
+                    fetch(part, left, now % STAGES, 0, warp)
+                    multiply(upper, lower, part, right, now % STAGES, 0)
+                    wgmma_wait(1)
+                    if step > 0:
+                        release(empty, now - 1)
+                    fetch(next_part, left, now % STAGES, HALF, warp)
+                    multiply(upper, lower, next_part, right, now % STAGES, HALF)
+                    wgmma_wait(1)
+                wgmma_wait(0)
+                release(empty, first + u32(steps) - 1)
+                number += steps
+                row = y * ROWS + BOX * u32(warp // SHARE)
+                for piece in unroll(COLUMNS // BOX):
+                    if leader:
+                        wait_stores()
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
+                    put(out, warp, upper, lower, piece, w.alpha)
+                    fence_async_proxy()
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
+                    if leader:
+                        column = x * COLUMNS + BOX * piece
+                        to_row, to_column = (column, row) if c_across else (row, column)
+                        if w.accumulate != 0:
+                            tma_reduce(c, (p, q, to_row, to_column), out, warp // SHARE)
+                        else:
+                            tma_store(c, (p, q, to_row, to_column), out, warp // SHARE)
+                        commit_stores()
+            if leader:
+                wait_stores()
+
+    return matmul_tf32

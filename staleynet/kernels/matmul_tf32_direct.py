@@ -1,0 +1,341 @@
+"""The matrix product of fp32 numbers, rounded to tf32, on Hopper's tensor cores where k lies across the rows of A, or of both operands.
+
+`wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k lies
+across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along their rows:
+`matmul_hopper.py`.)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import (
+    D4,
+    Kernel,
+    Slice,
+    TensorMap,
+    as_vectors,
+    barrier_arrive,
+    barrier_arrive_expect,
+    barrier_init,
+    barrier_sync,
+    barrier_wait,
+    block_idx,
+    commit_stores,
+    decrease_registers,
+    elect_one,
+    f32,
+    f32x2,
+    f32x4,
+    fence_async_proxy,
+    fence_barrier_init,
+    function,
+    global_address,
+    grid_dim,
+    i64,
+    increase_registers,
+    inline_ptx,
+    is_first_lane,
+    is_first_thread,
+    kernel,
+    lane_index,
+    launch_dependents,
+    local_array,
+    prefetch_map,
+    shared_array,
+    shared_barriers,
+    shuffle,
+    sync_threads,
+    thread_idx,
+    tma_load,
+    tma_reduce,
+    tma_store,
+    u32,
+    unroll,
+    wait_for_dependencies,
+    wait_stores,
+    warp_group_index,
+    warp_index,
+    wgmma,
+    wgmma_commit,
+    wgmma_fence,
+    wgmma_wait,
+)
+from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tile_order import place
+
+DEPTH = 32
+"""Steps of k per stage: 128 bytes."""
+STEP = 8
+"""Steps of k per instruction."""
+HALF = 16
+"""Steps of k whose fragments are in registers at once."""
+BOX = 32
+"""Rows and columns of a box that the copy engine brings or takes."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a product is laid out on the device. It changes no bit."""
+
+    groups: int
+    """Warpgroups that multiply, one below the other: 1 or 2."""
+    columns: int
+    """Columns of a tile of C, a multiple of 32: up to 128, with one product of 64 rows per warpgroup up to 256."""
+    stages: int
+    """Stages of the ring."""
+    halves: int = 2
+    """Products of 64 rows of a warpgroup: 1 or 2."""
+    group: int = 8
+    """Tiles below each other that are computed before the next column of tiles."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile of C."""
+        return 64 * self.halves * self.groups
+
+
+@function
+def rows_of(lane: i64, warp: i64, each: i64) -> i64:
+    """The first of the `each` neighbouring rows, 4 or 2, of a box of 32 that are those of a lane, where k lies across: so that lanes which read at once, four k of
+    two chunks of 16 bytes, meet all banks of a swizzled tile. Boxes belong to a warp, or to two."""
+    if each == 4:
+        return 4 * (lane // 8 + lane // 4 % 2 * 4)
+    else:
+        return 4 * (warp % 2 * 2 + lane // 8 % 2 * 4 + lane // 16) + 2 * (lane // 4 % 2)
+
+
+@function
+def lane_now() -> i64:
+    """The lane, read anew: what is computed from it is not kept in registers over the loop of products."""
+    lane: u32 = inline_ptx("mov.u32 {0}, %laneid;", u32, (), memory=False)
+    return i64(lane % 32)
+
+
+@function
+def turn(tile: Any, s: i64, piece: i64, number: i64) -> None:
+    """Exchange rows and columns of a box of 32 x 32 in place, by a warp that has named barrier `number` for itself: a lane takes two blocks of 4 x 4. The lanes of
+    a phase take blocks of a diagonal, which lie in different banks before and after."""
+    fours = as_vectors(tile, 4)
+    found = local_array((2, 4, 4), f32)
+    lane = lane_now()
+    c = lane % 8
+    for i in unroll(2):
+        r = c ^ (lane // 8 + 4 * i)
+        for j in unroll(4):
+            x = fours[s, piece, 4 * r + j, c]
+            for e in unroll(4):
+                found[i, j, e] = x[e]
+    barrier_sync(number, 32)
+    for i in unroll(2):
+        r = c ^ (lane // 8 + 4 * i)
+        for e in unroll(4):
+            fours[s, piece, 4 * c + e, r] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
+
+
+def product(schedule: Schedule, *, b_across: bool, c_across: bool, plain: bool = True, near: bool = False) -> Kernel:
+    """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
+
+    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The maps
+    of A and B round to tf32.
+    """
+    ROWS, COLUMNS, STAGES, GROUP, GROUPS = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.groups
+    HALVES = schedule.halves
+    EACH = 2 * HALVES  # neighbouring rows of C of a lane
+    SHARE = 2 // HALVES  # warps that have a box together
+    SUMS = COLUMNS // 2
+    STAGE_BYTES = COLUMNS * DEPTH * 4
+    AHEAD = STAGES - 2
+    WARPGROUPS = GROUPS + 1
+    REGISTERS = (216, 72, 48)
+    inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
+
+    @function
+    def bring(raw: Any, a: Any, p: u32, q: u32, k: i64, row: i64) -> None:
+        lane = lane_index()
+        for i in unroll(0, HALF, STEP):
+            for after in unroll(2):
+                if plain:
+                    x = as_vectors(a.unchecked, 4)[i64(p), i64(q), k + i + 4 * after + lane % 4, row // 4]
+                    for e in unroll(4):
+                        raw[i // STEP, after, e] = x[e]
+                else:
+                    place = global_address(a.unchecked, (i64(p), i64(q), k + i + 4 * after + lane % 4, row))
+                    y = inline_ptx(
+                        "ld.global.nc.L1::no_allocate.L2::256B.v4.f32 {{0}, {1}, {2}, {3}}, [{4}];",
+                        (f32, f32, f32, f32),
+                        (place,),
+                        memory=False,
+                    )
+                    for e in unroll(4):
+                        raw[i // STEP, after, e] = y[e]
+
+    @function
+    def nearest(x: f32) -> f32:
+        rounded: f32 = inline_ptx("cvt.rn.tf32.f32 {0}, {1};", f32, (x,), volatile=False, memory=False)
+        return rounded
+
+    @function
+    def fetch(part: Any, raw: Any) -> None:
+        for i in unroll(HALF // STEP):
+            for after in unroll(2):
+                for e in unroll(4):
+                    part[i, e // 2, 2 * after + e % 2] = nearest(raw[i, after, e])
+
+    @function
+    def multiply(upper: Any, lower: Any, part: Any, right: Any, s: u32, k: i64) -> None:
+        """Start the products of half a stage, from step k on."""
+        wgmma_fence()
+        for i in unroll(0, HALF, STEP):
+            wgmma(upper, part[i // STEP, 0, :], (), right, (s, 0, 0, k + i))
+            if HALVES == 2:
+                wgmma(lower, part[i // STEP, 1, :], (), right, (s, 0, 0, k + i))
+        wgmma_commit()
+
+    @function
+    def await_stage(full: Any, turned: Any, number: u32) -> None:
+        barrier_wait(full, number % STAGES, number // STAGES)
+        if b_across:
+            barrier_wait(turned, number % STAGES, number // STAGES)
+
+    @function
+    def release(empty: Any, number: u32) -> None:
+        if is_first_lane():
+            barrier_arrive(empty, number % STAGES)
+
+    @function
+    def put(out: Any, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
+        """Write 32 columns of the warp's rows to a box."""
+        lane = lane_now()
+        row, column = rows_of(lane, warp, EACH), 2 * (lane % 4)
+        for i in unroll(8):
+            n, there = 16 * piece + 4 * (i // 2) + i % 2, column + 8 * (i // 2) + i % 2
+            if c_across:
+                vectors = as_vectors(out, EACH)
+                if HALVES == 2:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
+                else:
+                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
+            else:
+                for e in unroll(2):
+                    out[warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
+                    if HALVES == 2:
+                        out[warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
+
+    @kernel(
+        grid=("w.blocks",),
+        block=128 * WARPGROUPS,
+        requires=(
+            f"a.shape[2] == b.shape[{inner_b}]",
+            f"c.shape[{down_c}] == a.shape[3]",
+            f"c.shape[{side_c}] == b.shape[{5 - inner_b}]",
+            "c.shape[0] == a.shape[0] == b.shape[0]",
+            "c.shape[1] == a.shape[1] == b.shape[1]",
+        ),
+        programmatic=True,
+    )
+    def matmul_tf32(c: TensorMap[f32, D4], a: Slice[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
+        """C <- alpha A B (+ C), tile after tile."""
+        right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
+        out = shared_array((ROWS // BOX, BOX, BOX), f32, swizzle=128)
+        full, turned, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
+        if is_first_thread():
+            for s in unroll(STAGES):
+                barrier_init(full, s, 1)
+                barrier_init(turned, s, 4)
+                barrier_init(empty, s, 4 * GROUPS)
+            fence_barrier_init()
+        sync_threads()
+        me = warp_group_index()
+        steps = (a.shape[2] + DEPTH - 1) // DEPTH
+        across = u32((c.shape[side_c] + COLUMNS - 1) // COLUMNS)
+        down = u32((c.shape[down_c] + ROWS - 1) // ROWS)
+        heads = u32(c.shape[1])
+        count = i64(across * down * u32(c.shape[0]) * heads)
+        wait_for_dependencies()
+        if me == GROUPS:
+            decrease_registers(REGISTERS[1])
+            number = 0
+            own = warp_index() % 4
+            leads = thread_idx.x % 128 == 0
+            for tile in range(block_idx.x, count, grid_dim.x):
+                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+                for step in range(steps + AHEAD):
+                    if leads and step < steps:
+                        t = (number + step) % STAGES
+                        barrier_wait(empty, t, (number + step) // STAGES + 1)
+                        barrier_arrive_expect(full, t, STAGE_BYTES)
+                        for piece in range(COLUMNS // BOX):
+                            if b_across:
+                                tma_load(right, (t, piece), b, (p, q, step * DEPTH, x * COLUMNS + BOX * piece), full, t)
+                            else:
+                                tma_load(right, (t, piece), b, (p, q, x * COLUMNS + BOX * piece, step * DEPTH), full, t)
+                    if b_across and step >= AHEAD:
+                        s = (number + step - AHEAD) % STAGES
+                        barrier_wait(full, s, (number + step - AHEAD) // STAGES)
+                        if own < COLUMNS // BOX:
+                            turn(right, s, own, 1 + own)
+                        fence_async_proxy()
+                        barrier_sync(1 + own, 32)
+                        if is_first_lane():
+                            barrier_arrive(turned, s)
+                number += steps
+            launch_dependents()
+        else:
+            increase_registers(REGISTERS[0])
+            number = 0
+            leader = thread_idx.x % (32 * SHARE) == 0
+            warp = warp_index() % (4 * GROUPS)
+            for tile in range(block_idx.x, count, grid_dim.x):
+                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+                upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
+                part, next_part = local_array((HALF // STEP, HALVES, 4), f32), local_array((HALF // STEP, HALVES, 4), f32)
+                raw, next_raw = local_array((HALF // STEP, 2, 4), f32), local_array((HALF // STEP if not near else 1, 2, 4), f32)
+                first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
+                my_row = i64(y) * ROWS + BOX * warp + rows_of(lane_index(), warp, EACH)
+                bring(raw, a, p, q, 0, my_row)
+                if not near:
+                    bring(next_raw, a, p, q, HALF, my_row)
+                for step in range(steps):
+                    now = first + u32(step)
+                    later = min(step + 1, steps - 1) * DEPTH
+                    fetch(part, raw)
+                    if near:
+                        bring(raw, a, p, q, step * DEPTH + HALF, my_row)
+                    else:
+                        bring(raw, a, p, q, later, my_row)
+                    await_stage(full, turned, now)
+                    multiply(upper, lower, part, right, now % STAGES, 0)
+                    wgmma_wait(1)
+                    if step > 0:
+                        release(empty, now - 1)
+                    if near:
+                        fetch(next_part, raw)
+                        bring(raw, a, p, q, later, my_row)
+                    else:
+                        fetch(next_part, next_raw)
+                        bring(next_raw, a, p, q, later + HALF, my_row)
+                    multiply(upper, lower, next_part, right, now % STAGES, HALF)
+                    wgmma_wait(1)
+                wgmma_wait(0)
+                release(empty, first + u32(steps) - 1)
+                number += steps
+                row = y * ROWS + BOX * u32(warp // SHARE)
+                for piece in unroll(COLUMNS // BOX):
+                    if leader:
+                        wait_stores()
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
+                    put(out, warp, upper, lower, piece, w.alpha)
+                    fence_async_proxy()
+                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
+                    if leader:
+                        column = x * COLUMNS + BOX * piece
+                        to_row, to_column = (column, row) if c_across else (row, column)
+                        if w.accumulate != 0:
+                            tma_reduce(c, (p, q, to_row, to_column), out, warp // SHARE)
+                        else:
+                            tma_store(c, (p, q, to_row, to_column), out, warp // SHARE)
+                        commit_stores()
+            if leader:
+                wait_stores()
+
+    return matmul_tf32
