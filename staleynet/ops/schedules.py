@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_pipelined, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 
 _WIDE: Final[dict[str, Any]] = {
     "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
@@ -32,11 +32,18 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
         "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+        "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
+        "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
         "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+    },
+    "parts": {
+        "64x128": matmul_parts.Schedule(64, 128, 8),
+        "128x128": matmul_parts.Schedule(128, 128, 6),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128, 4),
@@ -82,12 +89,16 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x256": 1.0,
         "128x256 8": 0.99,
         "128x128": 0.93,
-        "128x128 in turn": 0.96,
+        "128x128 in turn": 0.94,
+        "128x128 in turn 2": 0.93,
         "64x128 in turn": 0.85,
-        "64x256 in turn": 0.93,
+        "64x256 in turn": 0.91,
+        "64x256 in turn 4": 0.89,
+        "128x64 in turn": 0.75,
         "128x192": 0.98,
         "128x64": 0.8,
     },
+    "parts": {"64x128": 0.85, "128x128": 0.93},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
     "tf32": {
         "256x128": 1.0,
@@ -108,26 +119,36 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
 """Steps of k that a tile costs beyond those of its sums."""
+_EDGE_IN_TURN: Final = 16
+"""The same where one warpgroup stores its tile while the other one multiplies."""
 _ALONE: Final = 0.6
 """What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
 _ALIKE: Final = 1.0
 """How far a shape may be from one of the table, in powers of two over all extents."""
 
 
-_forced: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+_forced: dict[str, str] = {}
+_asked: dict[str, tuple[str, str]] = {}
 _mma_alone = False
 
 
 @contextlib.contextmanager
-def forced(family: str, name: str) -> Iterator[list[tuple[str, str]]]:
-    """Let all products of a family take one schedule, for measurements and tests; yields a list of where in a table it was looked for, by family and shape."""
-    before, asked = dict(_forced), list[tuple[str, str]]()
-    _forced[family] = name, asked
+def forced(family: str, name: str) -> Iterator[None]:
+    """Let all products of a family take one schedule, for measurements and tests."""
+    before = dict(_forced)
+    _forced[family] = name
+    _asked.clear()
     try:
-        yield asked
+        yield
     finally:
         _forced.clear()
         _forced.update(before)
+
+
+def asked(family: str) -> tuple[str, str] | None:
+    """Where in the table the last forced schedule of a family would have been looked up: the family with the layouts, and the shape. None if no product
+    took it."""
+    return _asked.get(family)
 
 
 @contextlib.contextmanager
@@ -159,9 +180,8 @@ def choose(
     `across` says which operands are given with k across their rows.
     """
     if family in _forced:
-        name, asked = _forced[family]
-        asked.append((key(family, across), "x".join(map(str, shape))))
-        return name
+        _asked[family] = key(family, across), "x".join(map(str, shape))
+        return _forced[family]
     return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
@@ -195,8 +215,10 @@ def _chosen(
         schedule = fitting[name]
         rows, columns = schedule.rows, schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
-        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
+        in_turn = getattr(schedule, "in_turn", False)
+        alone = _ALONE if in_turn and tiles <= multiprocessors else 1.0
+        steps = k + (_EDGE_IN_TURN if in_turn else _EDGE)
+        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone))
 
     return min(fitting, key=cost)
 
