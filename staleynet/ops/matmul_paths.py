@@ -16,6 +16,8 @@ from staleynet.kernels.matmul_hopper import Work
 from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
+_WIDE = 4096
+"""Rows or columns of C from which on, of two operands of tf32 with k across, a copy of the smaller one costs less than turning it tile by tile."""
 ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
 
@@ -117,6 +119,8 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue
 
 def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
+    if _is_across(a, f32) and _is_across(b, f32) and max(c.shape[2:]) >= _WIDE:
+        a, b = (packed(a, f32), b) if c.shape[2] < c.shape[3] else (a, packed(b, f32))
     c_across = not _is_across(a, f32)
     if c_across:
         a, b = b, a
