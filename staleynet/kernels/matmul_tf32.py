@@ -61,7 +61,6 @@ from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
 from staleynet.kernels.tile_order import place
 
-
 GROUPS = 2
 """Warpgroups that multiply, one below the other; another one loads, and where B is turned one more does that."""
 

@@ -13,12 +13,13 @@ from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
 _WIDE = 4096
 """Rows or columns of C from which on, of two operands of tf32 with k across, a copy of the smaller one costs less than turning it tile by tile."""
-ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
+ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
 
 
@@ -133,7 +134,7 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> No
         name = _schedule("tf32", made, left.shape[2], (True, b_across))
         work = _work(made, SCHEDULES["tf32"][name], alpha, accumulate)
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, matmul_tf32.BOX), _rounding(right, matmul_tf32.BOX), work)
+        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, BOX), _rounding(right, BOX), work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 
