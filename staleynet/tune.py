@@ -6,6 +6,7 @@ A line per product and family with the time of each schedule. Schedules change n
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -20,9 +21,8 @@ import kdsl
 from kdsl import bf16, f32
 from staleynet.ops import schedules
 from staleynet.ops.matmul import Operand, Precision, matmul, row_major, transposed
-from staleynet.ops.matmul_operands import parts_along_k
 
-PRECISIONS: dict[str, Precision] = {"wgmma": "bf16", "3xtf32": "3xtf32", "fp32": "fp32", "mma": "bf16"}
+PRECISIONS: dict[str, Precision] = {"wgmma": "bf16", "3xtf32": "3xtf32", "tf32": "tf32", "fp32": "fp32", "mma": "bf16"}
 """What a family is measured with."""
 WIDTHS = (256, 512, 1024)
 """Widths of models."""
@@ -95,18 +95,24 @@ def tune(device: kdsl.Device, families: list[str], shapes: list[Shape]) -> dict[
     table: dict[str, dict[str, str]] = {}
     for family in families:
         for shape in shapes:
-            m, n, k, batch, *across = shape
+            m, n, k, batch, *_ = shape
             launch = product(device, family, shape)
             times = {}
-            for name in schedules.SCHEDULES[family]:
-                with schedules.forced(family, name):
+            place = None
+            for name, schedule in schedules.SCHEDULES[family].items():
+                if shape[4:] == (True, True) and not getattr(schedule, "turns", True):
+                    continue
+                with schedules.forced(family, name), schedules.mma_alone() if family == "mma" else contextlib.nullcontext():
                     times[name] = seconds(device, launch, 2e-14 * m * n * k * batch + 4e-6)
+                place = schedules.asked()
+                if place is None:
+                    break  # no product of this family
+            if place is None:
+                continue
             best = min(times, key=lambda name: times[name])
-            parts = parts_along_k(PRECISIONS[family], m, n, k, batch)
-            layouts = (False, False) if family in ("3xtf32", "mma") else (across[0], across[1])
-            table.setdefault(schedules.key(family, layouts), {})[f"{m}x{n}x{k // parts}x{batch * parts}"] = best
+            table.setdefault(place[0], {})[place[1]] = best
             shown = "  ".join(f"{name} {1e6 * t:.1f}" for name, t in times.items())
-            print(f"{schedules.key(family, layouts)} {(m, n, k, batch)}: {shown} us; {best}", flush=True)
+            print(f"{place[0]} {(m, n, k, batch)}: {shown} us; {best}", flush=True)
     return table
 
 
@@ -121,7 +127,7 @@ def main() -> None:
     device = kdsl.device(options.device)
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
-    families = options.family or ["wgmma", "3xtf32", "fp32"]
+    families = options.family or ["wgmma", "tf32", "fp32"]
     shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]

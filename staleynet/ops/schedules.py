@@ -81,6 +81,7 @@ _ALIKE: Final = 1.0
 
 
 _forced: dict[str, str] = {}
+_asked: list[tuple[str, str]] = []
 _mma_alone = False
 
 
@@ -94,6 +95,11 @@ def forced(family: str, name: str) -> Iterator[None]:
     finally:
         _forced.clear()
         _forced.update(before)
+
+
+def asked() -> tuple[str, str] | None:
+    """Where in the table the schedule stands that a product took within `forced` since this was called last: the family with the layouts, and the shape."""
+    return _asked.pop() if _asked else None
 
 
 @contextlib.contextmanager
@@ -124,7 +130,11 @@ def choose(
 
     `across` says which operands are given with k across their rows.
     """
-    return _forced.get(family) or _chosen(family, target, multiprocessors, shared, shape, across)
+    name = _forced.get(family)
+    if name is None:
+        return _chosen(family, target, multiprocessors, shared, shape, across)
+    _asked[:] = [(key(family, across), "x".join(map(str, shape)))]
+    return name
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
