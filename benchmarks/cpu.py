@@ -114,7 +114,7 @@ def element_runs() -> dict[str, Run]:
         "saxpy": lambda: own.saxpy(y, x, 0.5),
         "gelu": lambda: ops.gelu(z, x),
         "adamw": lambda: ops.adamw(w, mean, square, y, settings),
-        "softmax": lambda: own.softmax(z, x, own.Matrix(rows=rows, columns=columns)),
+        "softmax": lambda: own.row_softmax(z, x, own.Matrix(rows=rows, columns=columns)),
         "rms_norm": lambda: ops.rms_norm(z, inverse, x, weight, rows=rows, columns=columns, epsilon=1e-5),
         "rms_norm_backward": rms_norm_backward,
         "cross_entropy": lambda: ops.cross_entropy(losses, x, targets, **shape),

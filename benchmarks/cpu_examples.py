@@ -171,6 +171,27 @@ def softmax(y: SliceMut[f32], x: Slice[f32], p: Matrix) -> None:
         y[first + column] = exp(x[first + column] - largest) / total
 
 
+@kernel(grid=rows("p.rows"), requires=("len(y) == p.rows * p.columns", "len(x) == len(y)"))
+def row_softmax(y: SliceMut[f32], x: Slice[f32], p: Matrix) -> None:
+    """The same with each exponential computed once and one division per row, as the model's causal softmax does it."""
+    row = row_index()
+    if row >= p.rows:
+        return
+    first = row * p.columns
+    largest = f32("-inf")
+    for column in range(lane_index(), p.columns, WARP_SIZE):
+        largest = max(largest, x[first + column])
+    largest = warp_max(largest)
+    total = f32(0)
+    for column in range(lane_index(), p.columns, WARP_SIZE):
+        weight: f32 = exp(x[first + column] - largest)
+        total += weight
+        y[first + column] = weight
+    inverse = 1.0 / warp_sum(total)
+    for column in range(lane_index(), p.columns, WARP_SIZE):
+        y[first + column] = y[first + column] * inverse
+
+
 @kernel(grid=sweep(blocks=BLOCKS), block=THREADS, requires=(f"len(partial) == {BLOCKS}",))
 def sum_of_squares(partial: DisjointSlice[f32], x: Slice[f32]) -> None:
     """The sum of squares of each block's share."""

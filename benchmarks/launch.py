@@ -6,8 +6,8 @@ A row per kernel: 0, 1, 4 and 16 arrays, and a struct of 16 and 64 numbers; grid
 is cuLaunchKernel through cuda.bindings with arguments that are packed already (the faster one of its two forms; the same compiled kernel as ours),
 `call` is the kernel called as usual, `prepared` a launch of `kernel.prepare`, `exchanged` the same with another array (another struct) each time.
 Peers take part where they import: CuPy (RawKernel), Triton, Numba (numba-cuda); those without structs get their numbers one by one. Runs of some
-hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then 200 launches as a graph: replay on the host, and
-until the device is done.
+hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then the kernel of 4 arrays called with arrays of PyTorch and
+CuPy, also while another stream of theirs is current, and 200 launches as a graph: replay on the host, and until the device is done.
 
 The last line is `geomean RATIO`: the best peer against our call (`raw` where no peer imports); above 1: ours is faster. On the CPU there is neither
 raw call nor ratio.
@@ -179,6 +179,40 @@ def numba_peer(cuda: Any, arrays: int, count: int) -> Run:
         return timed(f"kernel({', '.join(names)})", {"kernel": kernel, **dict(zip(names, values, strict=True))}, cuda.synchronize)
 
 
+def foreign_rows(kernel: Any, device: Any, others: dict[str, Callable[[int, int], Run]], rounds: int) -> None:
+    """Our kernel of 4 arrays called with arrays of PyTorch and CuPy, on their current stream and on another one that is current, beside the peers."""
+    makers: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
+        "torch": (lambda t: t.zeros(64, device="cuda"), lambda t: t.cuda.Stream(), lambda t: t.cuda.stream),
+        "cupy": (lambda c: c.zeros(64, c.float32), lambda c: c.cuda.Stream(non_blocking=True), lambda c: lambda stream: stream),
+    }
+    for name, (make, stream, current) in makers.items():
+        try:
+            library = importlib.import_module(name)
+            given: list[Any] = [make(library) for _ in range(4)]
+            other = stream(library)
+        except Exception as error:
+            print(f"{name} does not take part: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            continue
+        names = {f"a{i}": value for i, value in enumerate(given)}
+        call, launch = f"kernel({', '.join(names)})", {**names, "kernel": kernel}
+        runs = {"call": timed(call, launch, device.synchronize)}
+        ours = {f"a{i}": device.zeros(64, f32) for i in range(4)}
+        runs["call, ours"] = timed(call, {**ours, "kernel": kernel}, device.synchronize)
+        with current(library)(other):
+            aside = timed(call, launch, device.synchronize)
+
+            def on_other(run: Run = aside, enter: Any = current(library), stream: Any = other) -> float:
+                with enter(stream):
+                    return run()
+
+        runs["call, another stream"] = on_other
+        for peer, made in others.items():
+            with contextlib.suppress(Exception):  # the row of our arrays has said why
+                runs[peer] = made(4, 0)
+        found = medians(runs, rounds)
+        print(f"{f'4 arrays of {name}':26}" + "".join(f"  {column} {value:.2f}" for column, value in found.items()), flush=True)
+
+
 def peers() -> dict[str, Callable[[int, int], Run]]:
     """Those that import, by name."""
     found: dict[str, Callable[[int, int], Run]] = {}
@@ -261,6 +295,8 @@ def main() -> None:
             line += f"  [{found['call'] / driver:.2f}, {found['prepared'] / driver:.2f}]"
             best_ratios.append(min((found[peer] for peer in others if peer in found), default=driver) / found["call"])
         print(line, flush=True)
+    if on_gpu:
+        foreign_rows(kernels["arrays_4"], device, others, rounds)
     host, whole = graph_times(kernels["arrays_4"], [device.zeros(64, f32) for _ in range(4)], device, rounds)
     print(f"graph of 200 launches       host {host:.3f}  until done {whole:.3f}")
     if best_ratios:

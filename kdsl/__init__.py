@@ -15,7 +15,7 @@ from kdsl.collectives import (
     mma_column,
     mma_row,
 )
-from kdsl.compiler import CompiledKernel, Kernel, checked, kernel
+from kdsl.compiler import CompiledKernel, Kernel, checked, kernel, unchecked
 from kdsl.errors import BoundsError, ContractError, DeviceError, GraphError, LaunchError
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.function import function
@@ -217,6 +217,7 @@ from kdsl.mathematics import (
 )
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device, device
+from kdsl.runtime.foreign import from_dlpack
 from kdsl.runtime.graph import Graph
 from kdsl.runtime.pool import set_threads
 from kdsl.runtime.stream import Event, Stream
@@ -346,6 +347,7 @@ __all__ = [
     "fmax",
     "fmin",
     "fmod",
+    "from_dlpack",
     "function",
     "global_address",
     "global_timer",
@@ -447,6 +449,7 @@ __all__ = [
     "u32x4",
     "u64",
     "u64x2",
+    "unchecked",
     "unroll",
     "wait_all_copies",
     "wait_copies",

@@ -23,6 +23,7 @@ from kdsl.backend.nvptx import LimitError, TargetError, assembled, compile_ptx, 
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
+from kdsl.frontend.context import Checks
 from kdsl.frontend.declare import declare
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import parse
@@ -54,15 +55,33 @@ from kdsl.runtime.stream import Stream
 DEFAULT_TARGET = "sm_90"
 """The target of PTX when none is named."""
 
-_checked_builds = os.environ.get("KDSL_CHECKED", "0") not in ("", "0")
+
+def _asked(variable: str) -> bool:
+    return os.environ.get(variable, "0") not in ("", "0")
+
+
+_checks: Checks = "all" if _asked("KDSL_CHECKED") else "none" if _asked("KDSL_UNCHECKED") else "needed"
 
 
 def checked(on: bool = True) -> None:
     """Let kernels that are compiled from now on be checked builds, as with the environment variable KDSL_CHECKED=1: accesses that are proved to be
     inside, and those through `.unchecked`, are checked, too.
     """
-    global _checked_builds
-    _checked_builds = on
+    global _checks
+    _checks = "all" if on else "needed"
+
+
+def unchecked(on: bool = True) -> None:
+    """Let kernels that are compiled from now on check no access, as with the environment variable KDSL_UNCHECKED=1 (KDSL_CHECKED=1 goes before it). This is
+    for measuring what checks cost: what an access outside an array does is then undefined. Launches still check contracts, kernels their `assert`s.
+    """
+    global _checks
+    _checks = "none" if on else "needed"
+
+
+def checks_now() -> Checks:
+    """Which accesses are checked in kernels that are compiled from now on."""
+    return _checks
 
 
 @dataclass(frozen=True)
@@ -216,8 +235,9 @@ class Kernel:
 
     def _version(self, types: Mapping[TypeVariable, DType], constants: Mapping[str, bool | int | float]) -> nodes.Kernel:
         instrumented = session() is not None
+        checks: Checks = "needed" if instrumented and _checks == "none" else _checks  # what the sanitizer watches is watched
         key = (
-            _checked_builds,
+            checks,
             instrumented,
             *types.items(),
             *((name, repr(value)) for name, value in constants.items()),
@@ -225,7 +245,7 @@ class Kernel:
         with compiling:
             if key not in self._versions:
                 self._source.captures.complete()
-                kernel = build(self._source, self.declaration, types, constants, checked=_checked_builds, instrumented=instrumented)
+                kernel = build(self._source, self.declaration, types, constants, checks=checks, instrumented=instrumented)
                 verify(kernel)
                 self._versions[key] = kernel
             return self._versions[key]

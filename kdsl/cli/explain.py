@@ -23,7 +23,7 @@ from kdsl.backend.nvptx.ptxas import AssemblyError, Report, assemble, find_ptxas
 from kdsl.backend.nvptx.releases import RELEASES
 from kdsl.backend.nvptx.targets import find
 from kdsl.cli.launch_values import launch_bytes
-from kdsl.compiler import Kernel
+from kdsl.compiler import Kernel, checks_now
 from kdsl.frontend.errors import KernelError, source_line
 from kdsl.frontend.targets import check
 from kdsl.ir import nodes
@@ -40,7 +40,8 @@ class Access:
     """One place in the source that reads or writes an array; it may have become several operations."""
 
     state: str
-    """`remains` (checked at run time), `proved` (it cannot fail), `unchecked` (the author wrote `.unchecked`), or `proved or unchecked` where the IR does not
+    """`remains` (checked at run time), `proved` (it cannot fail), `unchecked` (the author wrote `.unchecked`, or the process wants no checks), or
+    `proved or unchecked` where the IR does not
     say which, because an array is passed on as `.unchecked`."""
     operation: str
     """`read`, `write` or `atomic`."""
@@ -177,7 +178,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
         dynamic=[f"{view.name}: {view.type}[{', '.join(map(str, view.extents))}]" for view in ir.shared_views],
         dynamic_bytes=dynamic,
         views=_views(ir),
-        accesses=_accesses(ir),
+        accesses=accesses(ir),
         ptxas=ptxas,
         gpus=[_gpu(kernel, ir, settings, name, bool(ptxas), dynamic or 0) for name in chosen if name != CPU],
         cpu=_cpu(ir) if CPU in chosen else None,
@@ -187,7 +188,7 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 # --------------------------------------------------------------------------------------------------------------------------- the source
 
 
-def _accesses(kernel: nodes.Kernel) -> list[Access]:
+def accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
     places: dict[tuple[str, str, str, int, int], list[nodes.Access | nodes.Check]] = {}
     for op in nodes.walk(kernel.body):
@@ -201,7 +202,7 @@ def _accesses(kernel: nodes.Kernel) -> list[Access]:
         at, checked = ops[0].location, sum(isinstance(op, nodes.Check) or op.checked for op in ops)
         if checked:
             state = "remains"
-        elif re.search(rf"\b{re.escape(array)}\s*\.\s*unchecked\b", _text(at)):
+        elif checks_now() == "none" or re.search(rf"\b{re.escape(array)}\s*\.\s*unchecked\b", _text(at)):
             state = "unchecked"
         else:
             state = "proved or unchecked" if any(passed_on.values()) else "proved"

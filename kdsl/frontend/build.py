@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from kdsl.frontend import cleanup, clusters, convergence, grid, tables
-from kdsl.frontend.context import Context, grid_rank
+from kdsl.frontend.context import Checks, Context, grid_rank
 from kdsl.frontend.decisions import Decisions
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.multiples import contract_multiples
 from kdsl.frontend.proofs import contract_lengths
+from kdsl.frontend.relations import contract_relations
 from kdsl.frontend.source import Source
 from kdsl.frontend.statements import run_body
 from kdsl.frontend.values import ArrayRef, Literal, MapRef, Record, Value, ViewRef
 from kdsl.frontend.variables import assign
 from kdsl.frontend.witnesses import settle_witnesses
-from kdsl.ir import checked as checks
-from kdsl.ir import nodes
+from kdsl.ir import checked, nodes
 from kdsl.lang.declaration import Declaration, Parameter
 from kdsl.lang.struct_type import ArrayType, StructType
 from kdsl.lang.types import DType
@@ -38,11 +38,11 @@ def build(
     types: Mapping[TypeVar, DType],
     constants: Mapping[str, Any],
     *,
-    checked: bool = False,
+    checks: Checks = "needed",
     instrumented: bool = False,
 ) -> nodes.Kernel:
-    """The IR of a kernel for one choice of types and constants. `checked` builds check also accesses through `.unchecked`, and those that are proved, and
-    assert what is no access (`kdsl.ir.checked`), `instrumented` ones only assert: the sanitizer looks at accesses by itself.
+    """The IR of a kernel for one choice of types and constants. `checks` says which accesses are checked; where all are, what is no access is asserted, too
+    (`kdsl.ir.checked`). `instrumented` builds only assert: the sanitizer looks at accesses by itself.
 
     Raises KernelError if the kernel breaks a rule of the language.
     """
@@ -52,7 +52,7 @@ def build(
         decisions.passes += 1
         if decisions.passes > _MOST_PASSES:
             raise AssertionError(f"the types of {source.name} do not settle")
-        ctx = Context(source, declaration, types, decisions, checked=checked, asserts=checked or instrumented)
+        ctx = Context(source, declaration, types, decisions, checks=checks, asserts=checks == "all" or instrumented)
         try:
             _run(ctx, types, constants)
         except RecursionError:
@@ -77,7 +77,7 @@ def build(
 def _run(ctx: Context, types: Mapping[TypeVar, DType], constants: Mapping[str, Any]) -> None:
     source = ctx.frame.source
     requires = ctx.declaration.requires
-    ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires))
+    ctx.contract = replace(contract_lengths(requires), multiples=contract_multiples(requires), relations=contract_relations(requires))
     for parameter in ctx.declaration.parameters:
         place = source.names.places[parameter.name][0]
         with ctx.at(place):
@@ -159,5 +159,5 @@ def _finish(ctx: Context) -> nodes.Kernel:
     clusters.check(kernel)
     grid.check(kernel)
     if ctx.asserts:
-        checks.check(kernel)
+        checked.check(kernel)
     return kernel

@@ -9,12 +9,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from kdsl.frontend import folding
 from kdsl.frontend.decisions import Decisions, Key, NameType
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.frames import Frame
+from kdsl.frontend.relations import Relation
 from kdsl.frontend.source import Source
 from kdsl.frontend.values import ArrayRef
 from kdsl.ir import nodes, ranges
@@ -63,6 +64,10 @@ def grid_extent(geometry: Geometry, dimension: int) -> int | None:
     return extent if isinstance(extent, int) and extent >= 1 else None
 
 
+Checks: TypeAlias = Literal["all", "needed", "none"]
+"""Which accesses are checked: all of them, also those that are proved or written `.unchecked`; those that are neither; or none at all."""
+
+
 @dataclass(frozen=True)
 class Lengths:
     """What the contract says of the lengths of views, and of numbers."""
@@ -73,6 +78,8 @@ class Lengths:
     """For each view, the least length."""
     multiples: Mapping[str, int] = field(default_factory=dict)
     """For parameters, fields and extents, a power of two of which they are multiples."""
+    relations: tuple[Relation, ...] = ()
+    """What it says of all of these, as inequalities."""
 
 
 class Context:
@@ -85,13 +92,13 @@ class Context:
         types: Mapping[TypeVar, DType],
         decisions: Decisions,
         *,
-        checked: bool,
+        checks: Checks,
         asserts: bool,
     ) -> None:
         self.declaration = declaration
         self.decisions = decisions
-        self.checked = checked
-        """Whether every access is checked."""
+        self.checks = checks
+        """Which accesses are checked."""
         self.asserts = asserts
         """Whether what is no access is: divisions, shifts, masks of lanes, that threads agree."""
         self.contract_fma = declaration.contract_fma
@@ -118,10 +125,21 @@ class Context:
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
         self.contract = Lengths({}, {})
+        self.bounds: tuple[list[Fact], Any] | None = None
+        """What was last worked out of sizes (`kdsl.frontend.symbolic`), and the facts that held there."""
         self._blocks = [self.body]
         self._emitted = 0
         self._ends: dict[nodes.Block, tuple[dict[tuple[object, ...], nodes.ValueOp], dict[nodes.Variable, nodes.ValueOp]]] = {}
         self._numbering: list[dict[tuple[object, ...], nodes.ValueOp]] = [{}, {}]
+
+    @property
+    def checked(self) -> bool:
+        """Whether every access is checked."""
+        return self.checks == "all"
+
+    def trusts(self, unchecked: bool) -> bool:
+        """Whether an access is taken to be inside, whatever is known of it; `unchecked` says that it is written so."""
+        return self.checks == "none" or (unchecked and not self.checked)
 
     # ------------------------------------------------------------------------------------------------------------------ places
 

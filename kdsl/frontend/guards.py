@@ -109,7 +109,7 @@ class Guard:
             )  # fmt: skip
 
     def _is_trusted(self, ref: ViewRef | ArrayRef) -> bool:
-        return ref.unchecked and not self.ctx.checked
+        return self.ctx.trusts(ref.unchecked)
 
     def _is_proved(self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...], count: int) -> bool:
         ctx, last = self.ctx, len(places) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TypeAlias
 
-from kdsl.frontend import tables, vectors
+from kdsl.frontend import symbolic, tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import inside_extent, inside_view
@@ -197,10 +197,16 @@ def _refuse_negative(ctx: Context, subscript: Value, view: nodes.View, dimension
 
 
 def _view_checked(ctx: Context, base: ViewRef, places: tuple[nodes.ValueOp, ...]) -> bool:
-    if base.unchecked:
-        return ctx.checked
+    if ctx.trusts(base.unchecked):
+        return False
     lanes = [1] * (len(places) - 1) + [base.vector.lanes if base.vector else 1]
-    return ctx.checked or not all(inside_view(ctx, base.view, place, dimension, lanes[dimension]) for dimension, place in enumerate(places))
+    if ctx.checked:
+        return True
+    return not all(
+        inside_view(ctx, base.view, place, dimension, lanes[dimension])
+        or symbolic.inside(ctx, base.view, place, dimension, lanes[dimension])
+        for dimension, place in enumerate(places)
+    )
 
 
 def shared_view_place(ctx: Context, base: ViewRef, subscript: Value, node: ast.Subscript) -> tuple[tuple[nodes.ValueOp, ...], bool]:
@@ -239,7 +245,7 @@ def remote_place(ctx: Context, base: RemoteRef, subscript: Value, node: ast.Subs
 def remote_checked(ctx: Context, base: RemoteRef, places: tuple[nodes.ValueOp, ...]) -> bool:
     """Whether the indices, or the rank of the block, have to be checked."""
     own = base.own
-    if own.unchecked and not ctx.checked:
+    if ctx.trusts(own.unchecked):
         return False
     checked = _view_checked(ctx, own, places) if isinstance(own, ViewRef) else _array_checked(ctx, own, places)
     return checked or not inside_extent(ctx, base.rank, ctx.declaration.attributes.cluster_size)
@@ -322,7 +328,7 @@ def fixed_indices(ctx: Context, name: str, shape: tuple[int, ...], subscript: Va
 
 
 def _array_checked(ctx: Context, base: ArrayRef, places: tuple[nodes.ValueOp, ...]) -> bool:
-    if base.unchecked and not ctx.checked:
+    if ctx.trusts(base.unchecked):
         return False
     return not all(inside_extent(ctx, place, extent) for place, extent in zip(places, base.shape, strict=True))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kdsl.frontend.context import Context, Fact, Lengths
+from kdsl.frontend.relations import extent_name as _extent
 from kdsl.ir import nodes, ranges
 
 _DEEPEST: Final = 4
@@ -149,11 +150,6 @@ def _bound(value: nodes.ValueOp) -> tuple[str, int]:
         case nodes.Binary(op="floordiv", left=nodes.Length() as length, right=nodes.Constant(value=int(lanes))) if lanes > 0:
             return _counted(length.view, length.dimension, lanes)
     return "", 0
-
-
-def _extent(view: str, dimension: int) -> str:
-    """How an extent of a view is called in `Lengths`."""
-    return view if dimension == 0 else f"{view}.shape[{dimension}]"
 
 
 def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:

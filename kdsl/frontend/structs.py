@@ -32,7 +32,7 @@ def must_check(ctx: Context, place: Place, touch: Touch) -> bool:
     """Note an access; whether its indices must be checked."""
     rank = len(place.indices) - len(place.shape)
     outer = touch(ctx, place.base, place.indices[:rank], place.node)
-    if place.unchecked and not ctx.checked:
+    if ctx.trusts(place.unchecked):
         return outer
     return outer or not all(inside_extent(ctx, index, extent) for index, extent in zip(place.indices[rank:], place.shape, strict=True))
 

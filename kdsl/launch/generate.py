@@ -75,6 +75,9 @@ def _render(description: Description) -> str:
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),
         arguments=f"{{{', '.join(f'{quoted(p.name)}: {_given(description, p.name)}' for p in declaration.parameters)}}}",
+        given_views=[view.name for view in description.views],
+        given_tuple=_tuple([view.name for view in description.views]),
+        annotations=_tuple([_tuple([quoted(view.name), quoted(view.annotation)]) for view in description.views]),
         by_name=f"{{{', '.join(f'{quoted(view.name)}: {view.name}' for view in description.views)}}}",
         call=_call,
     )

@@ -144,6 +144,9 @@ class Plan:
     def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap) -> DeviceTensorMap:
         """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given."""
         wanted = self._forms.get(name)
+        array = given.array if isinstance(given, DeviceTensorMap) else given
+        if array.memory.readonly and self._views[name].written:
+            refuse.readonly(self._kernel, name, annotation, array)
         if isinstance(given, DeviceTensorMap):
             if wanted is not None and given.form != wanted:
                 refuse.form(self._kernel, name, given, wanted)
@@ -194,6 +197,10 @@ class Plan:
     def alignment_of(self, name: str) -> int:
         """Bytes of which the address of an array argument is a multiple."""
         return self._views[name].alignment
+
+    def takes_readonly(self, name: str) -> bool:
+        """Whether an array argument may be one that another library does not let us write to."""
+        return self._views[name].kind == "Slice"
 
     def check_overlaps(self, arrays: dict[str, Array]) -> None:
         """`check_overlap` of all pairs whose memory overlaps, found by their order in memory."""

@@ -254,14 +254,16 @@ def _places(state: _State, deciding: Container[str]) -> dict[str, _Place]:
     for name, value in launch.arguments.items():
         if f"{name}.address" in starts and isinstance(value, Array):
             pack = functools.partial(struct.Struct("=Q").pack_into, state.buffer, starts[f"{name}.address"])
-            places[name] = _Place(_array(value, plan.alignment_of(name)), pack, plan.rivals[name], is_array=True)
+            places[name] = _Place(
+                _array(value, plan.alignment_of(name), readonly=plan.takes_readonly(name)), pack, plan.rivals[name], is_array=True
+            )
         elif name in packed and plan.can_lie_ready and name not in deciding:
             accept, code = _value(launch.kernel, name, packed[name], value)
             places[name] = _Place(accept, functools.partial(struct.Struct(f"={code}").pack_into, state.buffer, packed[name].offset))
     return places
 
 
-def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
+def _array(old: Array, alignment: int, *, readonly: bool) -> Callable[[Any], int | None]:
     shape, strides, dtype, device = old.shape, old.strides, old.dtype, old.device
 
     def accept(new: Any) -> int | None:
@@ -273,6 +275,7 @@ def _array(old: Array, alignment: int) -> Callable[[Any], int | None]:
             and new.strides == strides
             and new.memory.stream is not None
             and not new.address % alignment
+            and (readonly or not new.memory.readonly)
         ):
             return int(new.address)
         return None

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kdsl.launch.foreign import Bridge, Form
 from kdsl.launch.packing import run_packer
+from kdsl.runtime.array import Array
 from kdsl.runtime.memory import uses
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap
@@ -14,7 +16,6 @@ from kdsl.runtime.tensor_map import DeviceTensorMap
 if TYPE_CHECKING:
     from kdsl.ir.abi import Layout
     from kdsl.launch.plan import Plan, Runner
-    from kdsl.runtime.array import Array
 
 MOST: Final = 256
 """Launches of one kernel that lie ready at most; then all are forgotten."""
@@ -23,7 +24,7 @@ MOST: Final = 256
 class Ready:
     """A launch with its packed arguments. It keeps no array, and is used by one thread at a time if something is packed anew."""
 
-    __slots__ = ("fire", "generation", "packs", "recover")
+    __slots__ = ("fire", "generation", "keeps", "packs", "recover")
 
     def __init__(self, runner: Runner, buffer: Any, layout: Layout, runs: Sequence[Sequence[str]], generation: object) -> None:
         self.fire: Callable[[], int | None] = runner.fire
@@ -35,11 +36,15 @@ class Ready:
         """For each run of neighbouring parameters that may change, what packs their values."""
         self.generation = generation
         """That of `uses` when the arrays were last looked at."""
+        self.keeps: object = None
+        """The stream of another library, which its handle finds again: what belongs to the stream stays, too."""
 
-    def renewed(self, stream: Stream | None, given: Sequence[Array | DeviceTensorMap]) -> bool:
+    def renewed(self, stream: Stream | None, given: Sequence[object]) -> bool:
         """Look at the arrays again: whether their memory is still there; then the stream may use it."""
         generation = uses.generation  # first: what changes from here on is noticed the next time
         for one in given:
+            if not isinstance(one, Array | DeviceTensorMap):
+                continue  # it is there: its address has just been read
             memory = (one.array if isinstance(one, DeviceTensorMap) else one).memory
             if memory.stream is None:
                 return False
@@ -60,15 +65,17 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
     def launch(
         self,
         plan: Plan,
-        key: tuple[Any, ...] | None,
+        key: tuple[Any, ...] | Bridge | None,
         generation: object,
         stream: Stream,
         grid: tuple[int, int, int],
         values: tuple[Any, ...],
     ) -> None:
         """A launch that has passed all checks, and whose arrays were looked at in that generation of `uses`."""
-        if key is None or not plan.can_lie_ready:
+        if key is None or not plan.can_lie_ready or isinstance(key, Bridge):
             plan.launch(stream, grid, values)
+            if isinstance(key, Bridge):
+                key.close()
         elif key not in self._seen:
             if len(self._seen) >= MOST:
                 self._seen.clear()
@@ -77,6 +84,8 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         else:
             runner, buffer = plan.ready(stream, grid, values)
             made = Ready(runner, buffer, plan.layout, self._runs, generation)
+            if key[0].__class__ is Form:
+                made.keeps = stream
             status = made.fire()
             if status:
                 made.recover(status)

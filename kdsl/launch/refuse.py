@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
-import numpy as np
-
 from kdsl.errors import ArgumentError, LaunchError
 from kdsl.lang.numbers import described
 from kdsl.lang.struct_type import StructType, difference
@@ -32,12 +30,23 @@ def array(kernel: str, parameter: str, annotation: str, element: DType | None, g
         raise ArgumentError(
             f"{kernel}: parameter {parameter} is {annotation}, an array of {wanted}; the argument is an array of {got.dtype}"
         )
-    if isinstance(got, np.ndarray):
-        hint = "; copy it to a device first: device.array(...)"
-    else:
-        hint = ""
-    kind = described(got) if not isinstance(got, np.ndarray) else f"a NumPy array of {got.dtype}"
-    raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}, an array on a device; the argument is {kind}{hint}")
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} is {annotation}, an array on a device or of another library; the argument is {described(got)}"
+    )
+
+
+def foreign(kernel: str, parameter: str, annotation: str, got: object, error: Exception) -> Never:
+    """An array of another library that cannot be one of ours."""
+    kind = f"{type(got).__module__.partition('.')[0]}.{type(got).__qualname__}"
+    raise ArgumentError(f"{kernel}: parameter {parameter} is {annotation}; the argument, a {kind}, cannot be taken: {error}") from error
+
+
+def readonly(kernel: str, parameter: str, annotation: str, got: Array) -> Never:
+    """An array that another library does not let us write to."""
+    raise ArgumentError(
+        f"{kernel}: parameter {parameter} is {annotation}, whose elements may be written; the argument is read-only in the library that it comes from "
+        f"(shape {got.shape}); pass a copy, or declare the parameter as a Slice"
+    )
 
 
 def layout(kernel: str, parameter: str, annotation: str, rank: int, got: Array) -> Never:

@@ -1,8 +1,9 @@
 """The short way through a launcher: what decides its checks, and what is only packed.
 
 The arrays (which do not change), the stream, compile-time constants, and the numbers and structs of which the contract or the grid speaks decide all that a
-launcher finds out. A launch with the same of all of these as an earlier one has passed all checks; only the other numbers and structs are packed anew. What
-can change behind that, memory that is freed and streams that have to join it, is noticed through `kdsl.runtime.memory.uses`.
+launcher finds out. Of an array of another library, which may change, its state stands for it (`foreign.py`). A launch with the same of all of these as an
+earlier one has passed all checks; only the other numbers and structs are packed anew. What can change behind that, memory that is freed and streams that
+have to join it, is noticed through `kdsl.runtime.memory.uses`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class ShortWay:
     """Source of the tuple by which launches are remembered."""
     given: str
     """Source of the tuple of arrays and tensor maps, as they were given."""
+    kinds: str
+    """Source of the tuple of their classes."""
+    rest: str
+    """Source of the tuple of all else in the key but the stream."""
     runs: list[str] = field(default_factory=list)
     """Sources of the values of each run of neighbouring parameters that are packed anew."""
 
@@ -68,17 +73,19 @@ def short_way(description: Description, found: Sequence[Relation], grid: GridPla
     if any(scalar.variable for scalar in description.scalars):
         return None
     stream = names["stream"]
-    key = [f"{stream} and {stream}.token" if description.views else f"{stream}.token"]
-    key += [f"{view.name}.token" for view in description.views]
+    arrays = [f"{view.name}.token" for view in description.views]
+    rest: list[str] = []
     fixed = deciding(description, found, grid)
     for parameter in declaration.parameters:
         if isinstance(parameter.type, ConstAnnotation):
-            key.append(f"{parameter.name}.hex()" if parameter.type.python_type is float else parameter.name)
+            rest.append(f"{parameter.name}.hex()" if parameter.type.python_type is float else parameter.name)
         elif parameter.name in fixed:
-            key.append(_value(description, parameter))
+            rest.append(_value(description, parameter))
     by_name = {parameter.name: parameter for parameter in declaration.parameters}
     runs = [", ".join(_value(description, by_name[name]) for name in run) for run in _runs(description, fixed)]
-    return ShortWay(_tuple(key), _tuple([view.name for view in description.views]), runs)
+    key = [f"{stream} and {stream}.token" if description.views else f"{stream}.token", *arrays, *rest]
+    given = [view.name for view in description.views]
+    return ShortWay(_tuple(key), _tuple(given), _tuple([f"{name}.__class__" for name in given]), _tuple(rest), runs)
 
 
 def _value(description: Description, parameter: Parameter) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 import numpy.typing as npt
 
+from kdsl.errors import DeviceError
 from kdsl.lang.numbers import host_number
 from kdsl.lang.structs import record
 from kdsl.lang.types import DType
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Array:
-    """Elements in the memory of a device. Made by `device.array`, `empty`, `zeros`, `full`, or from another one, whose memory it shares, by slicing,
-    `reshape`, `transpose`, `T`, `broadcast_to`."""
+    """Elements in the memory of a device. Made by `device.array`, `empty`, `zeros`, `full`, `from_dlpack`, or from another one, whose memory it shares, by
+    slicing, `reshape`, `transpose`, `T`, `broadcast_to`."""
 
     __slots__ = (
         "__weakref__", "address", "contiguous", "device", "dtype", "end", "flat", "memory", "ndim", "repeats", "shape", "size", "start", "strides",
@@ -178,6 +179,8 @@ class Array:
         raise ValueError(f"cannot copy {dtype} of shape {shape} to an array of {self.dtype} of shape {self.shape}")
 
     def _whole(self, what: str) -> None:
+        if self.memory.readonly:
+            raise ValueError(f"the array is read-only in the library that it comes from, and cannot be {what}; pass a copy there")
         if not self.contiguous:
             raise ValueError(
                 f"an array of shape {self.shape} and strides {self.strides} is not contiguous and cannot be {what} from the host; "
@@ -195,8 +198,45 @@ class Array:
         else:
             self.device._fill(self, number)
 
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """The array for another library, without a copy, as the array API standard has it: `torch.from_dlpack(array)` and the like call it.
+
+        On a GPU `stream` (the driver's handle; None and 1 are the legacy default stream, 2 the per-thread one, -1 none) waits for everything that uses
+        the array. The memory stays as long as the other library uses it. Raises BufferError for what cannot be shared, such as structs.
+        """
+        from kdsl.runtime import lend  # which builds on this module
+
+        return lend.capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind (1 the CPU, 2 a GPU of CUDA's) and number of its device."""
+        from kdsl.runtime import lend
+
+        return lend.device_pair(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The array on a GPU for libraries without DLPack: the CUDA Array Interface, version 3. The array has to live as long as it is used."""
+        from kdsl.runtime import lend
+
+        return lend.cuda_interface(self)
+
     def free(self) -> None:
-        """Give the memory back now rather than with the last reference. Slices share it: none of them can be used any more."""
+        """Give the memory back now rather than with the last reference. Slices share it: none of them can be used any more.
+
+        Raises DeviceError if another library uses it (`__dlpack__`).
+        """
+        if self.memory.lent:
+            raise DeviceError(
+                f"this array on {self.device} is used by another library, and cannot be freed; drop what was made of it there"
+            )
         capture = capture_on(self.device)
         if capture is not None:
             capture.free(self.memory)

@@ -124,8 +124,11 @@ class Device(ABC):
         """Wait until everything on the device is done."""
 
     @abstractmethod
-    def stream(self) -> Stream:
-        """A new stream."""
+    def stream(self, of: object = None) -> Stream:
+        """A new stream; or `of`, one of another library, or its handle as an int, for launches with `kernel.on`. It is used, and never destroyed.
+
+        Raises TypeError for what is no stream of the device.
+        """
 
     @abstractmethod
     def event(self) -> Event:

@@ -1,7 +1,8 @@
 """A GPU as a device: context, memory, streams and events through the CUDA driver.
 
 Its primary context is made current in every thread that uses it. Memory comes from the device's stream-ordered pool (`memory.py` says how it is kept while any
-stream uses it). All streams are non-blocking: CUDA's legacy default stream is not used. Leaves out modules and launches (`gpu_code.py`).
+stream uses it). The default stream is a blocking one, so that CUDA orders it with the legacy default stream, which other libraries use; streams that a
+program makes are not. Leaves out modules and launches (`gpu_code.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +63,8 @@ class CudaDevice(Device):
         self._current = driver.cuCtxGetCurrent
         self.attach()
         self._pool = self._open_pool()
-        self.default_stream = CudaStream(self)
+        self._wrapped: WeakValueDictionary[int, CudaStream] = WeakValueDictionary()
+        self.default_stream = CudaStream(self, blocking=True)
         self.failures = self._open_record()
         exit.at_exit(self._last_failure)
         os.register_at_fork(after_in_child=self._orphan)
@@ -163,9 +166,18 @@ class CudaDevice(Device):
         self.attach()
         call("cuCtxSynchronize")
 
-    def stream(self) -> Stream:
+    def stream(self, of: object = None) -> CudaStream:
         self.attach()
-        return CudaStream(self)
+        return CudaStream(self) if of is None else self.wrapped(stream_number(of), of)
+
+    def wrapped(self, number: int, owner: object = None) -> CudaStream:
+        """The stream of that handle, which somebody else has made; the same object as long as it lives."""
+        found = self._wrapped.get(number)
+        if found is None:
+            found = self._wrapped.setdefault(number, CudaStream(self, number=number))
+        if found.owner is None:
+            found.owner = owner
+        return found
 
     def event(self) -> Event:
         self.attach()
@@ -290,15 +302,42 @@ class CudaMemory(Memory):
         self.device.finalise(self._give_back)
 
 
+LEGACY: Final = 1
+"""The driver's handle of the legacy default stream, which 0 stands for, too (`cuda.h`, CU_STREAM_LEGACY)."""
+
+
+def stream_number(of: object) -> int:
+    """The driver's handle of a stream of another library: an int, what `__cuda_stream__` gives, or an attribute `cuda_stream` (PyTorch) or `ptr` (CuPy).
+
+    Raises TypeError for anything else.
+    """
+    protocol = getattr(of, "__cuda_stream__", None)
+    found: Any = protocol()[1] if callable(protocol) else getattr(of, "cuda_stream", getattr(of, "ptr", of))
+    if isinstance(of, Stream) or isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise TypeError(f"a stream of another library is wanted, or the driver's handle as an int, not {of!r}")
+    return found or LEGACY
+
+
 class CudaStream(Stream):
-    """A non-blocking stream of a GPU."""
+    """A stream of a GPU: a non-blocking one, unless it is the device's default one, or wraps one of another library."""
 
     device: CudaDevice
 
-    def __init__(self, device: CudaDevice) -> None:
-        super().__init__(device, call("cuStreamCreate", cuda.driver().CUstream_flags.CU_STREAM_NON_BLOCKING.value))
+    def __init__(self, device: CudaDevice, *, blocking: bool = False, number: int | None = None) -> None:
+        """`number` is the handle of a stream that somebody else has made."""
+        flags, driver = cuda.driver().CUstream_flags, cuda.driver()
+        if number is None:
+            handle = call("cuStreamCreate", (flags.CU_STREAM_DEFAULT if blocking else flags.CU_STREAM_NON_BLOCKING).value)
+        else:
+            handle = driver.CUstream(number)
+        super().__init__(device, handle)
         self.number = int(self.handle)
         """The driver's handle as a number."""
+        self.blocking = blocking
+        """Whether it is ordered with the legacy default stream: each waits for what the other one got before."""
+        self.owner: object = None
+        """What keeps a stream that somebody else has made."""
+        self._own = number is None
         self._barrier = 0
         self._lock = threading.Lock()
 
@@ -329,13 +368,14 @@ class CudaStream(Stream):
             call("cuEventDestroy", event)  # the driver keeps it until it has happened
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
-        if self.__dict__.get("handle") is not None and not finalizing() and usable():
+        if self.__dict__.get("handle") is not None and (self._own or self._barrier) and not finalizing() and usable():
             self.device.finalise(self._destroy)
 
     def _destroy(self) -> None:
         if self._barrier:
             self.device.release(self._barrier, self)
-        call("cuStreamDestroy", self.handle)  # the driver keeps it until its work is done
+        if self._own:
+            call("cuStreamDestroy", self.handle)  # the driver keeps it until its work is done
 
 
 class CudaEvent(Event):

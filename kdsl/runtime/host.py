@@ -67,7 +67,9 @@ class CpuDevice(Device):
     def _synchronize(self) -> None:
         """Everything is done when its call returns."""
 
-    def stream(self) -> Stream:
+    def stream(self, of: object = None) -> Stream:
+        if of is not None:
+            raise TypeError(f"the CPU has no streams of other libraries; {of!r} is none")
         return Stream(self)
 
     def event(self) -> Event:

@@ -8,6 +8,7 @@ a stream still uses it, and nothing of this blocks the host.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Never
+from weakref import WeakSet
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class Memory:
         """Other streams that have used it since the home stream last waited for them."""
         self.shadow: object = None
         """What the sanitizer knows of it."""
+        self.readonly = False
+        """Whether it may not be written: another library has said so."""
+        self.lent: WeakSet[object] | None = None
+        """What other libraries hold of it (`lend.py`), None if nobody ever asked."""
 
     def join(self, stream: Stream) -> None:
         """Let `stream` use the memory from now on. The first time it waits for what the home stream holds now."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.runtime import cuda
 from kdsl.runtime.lock import compiling
+from kdsl.runtime.native import native
 
 if TYPE_CHECKING:
     from kdsl.runtime.gpu_code import CudaFunction
@@ -84,23 +85,9 @@ def native_launch() -> Callable[[int], int]:
     global _launch, _code
     with compiling:
         if _launch is None:
-            _code = _compiled()
+            _code = native(_SOURCE, "kdsl_launch")
             _launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code.address)
         return _launch
-
-
-def _compiled() -> Any:
-    import llvmlite.binding as llvm  # only where there is a GPU
-
-    from kdsl.backend.cpu.compile import CpuObject
-    from kdsl.backend.cpu.jit import load
-    from kdsl.backend.llvm.module import initialise
-
-    initialise()
-    module = llvm.parse_assembly(_SOURCE)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="small")
-    return load(CpuObject(machine.emit_object(module), "kdsl_launch", 0))
 
 
 class NativeLaunch:

@@ -83,8 +83,9 @@ FITS = (
     "extent((p.sequences, p.c_sequence), (p.heads, p.c_head), (p.m, p.c_row), (p.n, p.c_column)) <= len(c)",
     "extent((p.sequences, p.a_sequence), (p.heads, p.a_head), (p.m, p.a_row), (p.k, p.a_column)) <= len(a)",
     "extent((p.sequences, p.b_sequence), (p.heads, p.b_head), (p.k, p.b_row), (p.n, p.b_column)) <= len(b)",
+    *(" and ".join(f"p.{operand}_{axis} >= 0" for axis in ("sequence", "head", "row", "column")) for operand in "cab"),
 )
-"""Every operand ends inside its array."""
+"""Every operand begins with the first element of its array, and ends inside it; so the compiler needs no checks."""
 
 
 @function

@@ -20,6 +20,7 @@ from kdsl import (
     thread_idx,
     tile_index,
     tiles,
+    unroll,
 )
 from staleynet.kernels.device import store
 from staleynet.kernels.matmul import FITS, NOTHING, THREADS, Product, batch_start, element
@@ -32,34 +33,31 @@ class Schedule:
     rows: int
     """Rows of a tile of C and of A, a multiple of 16."""
     columns: int
-    """Columns of a tile of C and of B, a multiple of 32."""
+    """Columns of a tile of C and of B, a multiple of 16."""
     depth: int
-    """Columns of a tile of A and rows of one of B, a multiple of 16; twice as many are a multiple of `rows` and of `columns`."""
+    """Columns of a tile of A and rows of one of B, a multiple of 32."""
 
 
-A_PADDING = 4
-"""Unused elements at the end of each row of a tile of A, so that a column is spread over the sets of a cache."""
 PADDING = 16
-"""The same for B and C, whose rows begin at cache lines."""
+"""Unused elements at the end of each row of a tile, so that rows begin at cache lines and a column is spread over the sets of a cache."""
 
 
 def cache_blocked(schedule: Schedule) -> Kernel:
-    """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 32 columns of B the level-1 cache."""
+    """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 16 columns of B the level-1 cache."""
     rows, columns, depth = schedule.rows, schedule.columns, schedule.depth
     row_parts, column_parts, depth_parts = rows // THREADS, columns // THREADS, depth // THREADS
-    a_parts, b_parts = 2 * depth // columns, 2 * depth // rows  # parts of the next tiles of A and B that each round of sums asks for
-    if rows % THREADS or columns % (2 * THREADS) or depth % THREADS or not a_parts * columns == b_parts * rows == 2 * depth:
+    a_each, b_each = -(-depth // columns), -(-depth // rows)  # parts of the next tiles of A and B that each round of sums asks for
+    if rows % THREADS or columns % THREADS or depth % (2 * THREADS):
         raise ValueError(f"not a schedule of this kernel: {schedule}")
 
     @function
-    def touch(source: Slice[f32], first: i64, place: i64, stride: i64, k: i64, k_stride: i64, part: i64, along_k: bool) -> None:
-        """Ask for a part, 16 x 16 elements, of the next tile of an operand, which begins at its row (of A) or column (of B) `place` and at `k`."""
+    def touch(source: Slice[f32], start: i64, place: i64, stride: i64, k: i64, k_stride: i64, along_k: bool) -> None:
+        """Ask for 16 rows (of A) or columns (of B) from `place` on, at 16 places along k, of the tile that begins at `start`."""
         x, y = thread_idx.x, thread_idx.y
-        i, j = place + THREADS * (part // depth_parts), k + THREADS * (part % depth_parts)
         if along_k:
-            prefetch(source, first + (i + y) * stride + (j + x) * k_stride)
+            prefetch(source, start + (place + y) * stride + (k + x) * k_stride)
         else:
-            prefetch(source, first + (i + x) * stride + (j + y) * k_stride)
+            prefetch(source, start + (place + x) * stride + (k + y) * k_stride)
 
     @kernel(
         grid=tiles(rows="p.m", columns="p.n", batch="p.sequences * p.heads", tile=(rows, columns)), block=(THREADS, THREADS), requires=FITS
@@ -67,11 +65,12 @@ def cache_blocked(schedule: Schedule) -> Kernel:
     def matmul_cache_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
         """A block per tile of C, which it keeps in its cache beside a tile of A and one of B.
 
-        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has two sums in registers at a time; what a GPU's thread gains by several more, a
-        group of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles
-        of the next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
+        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has one sum in a register at a time; what a GPU's thread gains by several, a group
+        of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles of the
+        next step, a few lines at a time: what the sums read waits behind them. Neighbouring threads read neighbouring words of global memory: x runs along
+        the smaller of an operand's strides. What is not added to C goes there from registers, a tile of C does not see it.
         """
-        a_tile = shared_array((rows, depth + A_PADDING), f32)
+        a_tile = shared_array((rows, depth + PADDING), f32)
         b_tile = shared_array((depth, columns + PADDING), f32)
         c_tile = shared_array((rows, columns + PADDING), f32)
         x, y = thread_idx.x, thread_idx.y
@@ -80,9 +79,9 @@ def cache_blocked(schedule: Schedule) -> Kernel:
         b_first = batch_start(tile.batch, p.heads, p.b_sequence, p.b_head)
         a_along_k = p.a_column <= p.a_row  # the same for all threads: x along k, or else along the rows
         b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
-        for i in range(row_parts):
-            for j in range(column_parts):
-                c_tile[y + THREADS * i, x + THREADS * j] = 0.0
+        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
+        c_start = c_first + tile.row * p.c_row + tile.column * p.c_column
+        c_in_rows = p.c_column <= p.c_row
         for step in range(0, p.k, depth):
             rest = min(i64(p.k) - step, depth)
             copied = (rest + THREADS - 1) // THREADS  # parts along k
@@ -113,26 +112,38 @@ def cache_blocked(schedule: Schedule) -> Kernel:
             next_k = 0 if is_last else step + depth
             next_row = tile.row + rows if is_last and is_last_column else tile.row
             next_column = tile.column if not is_last else 0 if is_last_column else tile.column + columns
-            for j in range(column_parts // 2):
-                for i in range(row_parts):
-                    for part in range(a_parts):
-                        touch(a, a_first, next_row, p.a_row, next_k, p.a_column, (j * row_parts + i) * a_parts + part, a_along_k)
-                    for part in range(b_parts):
-                        touch(b, b_first, next_column, p.b_column, next_k, p.b_row, (j * row_parts + i) * b_parts + part, b_along_k)
-                    u, v = y + THREADS * i, x + 2 * THREADS * j
-                    first, second = c_tile[u, v], c_tile[u, v + THREADS]
-                    for k in range(rest):
-                        left = a_tile[u, k]
-                        first, second = fma(left, b_tile[k, v], first), fma(left, b_tile[k, v + THREADS], second)
-                    c_tile[u, v], c_tile[u, v + THREADS] = first, second
-                sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
-        c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
-        for i in range(row_parts):
-            row = tile.row + y + THREADS * i
+            a_next = a_first + next_row * p.a_row + next_k * p.a_column
+            b_next = b_first + next_column * p.b_column + next_k * p.b_row
             for j in range(column_parts):
-                column = tile.column + x + THREADS * j
-                if row < p.m and column < p.n:
-                    place = c_first + row * p.c_row + column * p.c_column
-                    store(c, place, p.alpha * c_tile[y + THREADS * i, x + THREADS * j], p.accumulate)
+                for i in range(row_parts):
+                    u, v = y + THREADS * i, x + THREADS * j
+                    if is_last:
+                        touch(c, c_start, THREADS * i, p.c_row, THREADS * j, p.c_column, c_in_rows)
+                    total = f32(0)
+                    if step > 0:
+                        total = c_tile[u, v]
+                    for part in unroll(a_each):
+                        if a_each * j + part < depth_parts:
+                            touch(a, a_next, THREADS * i, p.a_row, THREADS * (a_each * j + part), p.a_column, a_along_k)
+                    for k in range(min(rest, depth // 2)):
+                        total = fma(a_tile[u, k], b_tile[k, v], total)
+                    for part in unroll(b_each):
+                        if b_each * i + part < depth_parts:
+                            touch(b, b_next, THREADS * j, p.b_column, THREADS * (b_each * i + part), p.b_row, b_along_k)
+                    for k in range(depth // 2, rest):
+                        total = fma(a_tile[u, k], b_tile[k, v], total)
+                    if is_last and p.accumulate == 0:
+                        if tile.row + u < p.m and tile.column + v < p.n:
+                            c[c_start + u * p.c_row + v * p.c_column] = p.alpha * total
+                    else:
+                        c_tile[u, v] = total
+                    sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
+        if p.accumulate != 0 or p.k == 0:
+            for i in range(row_parts):
+                for j in range(column_parts):
+                    u, v = y + THREADS * i, x + THREADS * j
+                    if tile.row + u < p.m and tile.column + v < p.n:
+                        total = c_tile[u, v] if p.k > 0 else f32(0)
+                        store(c, c_start + u * p.c_row + v * p.c_column, p.alpha * total, p.accumulate)
 
     return matmul_cache_blocked

@@ -11,18 +11,25 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
         "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
         "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+        "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
+        "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
         "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+    },
+    "parts": {
+        "64x128": matmul_parts.Schedule(64, 128, 8),
+        "128x128": matmul_parts.Schedule(128, 128, 6),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128, 4),
@@ -60,12 +67,16 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x256": 1.0,
         "128x256 8": 0.99,
         "128x128": 0.93,
-        "128x128 in turn": 0.96,
+        "128x128 in turn": 0.94,
+        "128x128 in turn 2": 0.93,
         "64x128 in turn": 0.85,
-        "64x256 in turn": 0.93,
+        "64x256 in turn": 0.91,
+        "64x256 in turn 4": 0.89,
+        "128x64 in turn": 0.75,
         "128x192": 0.98,
         "128x64": 0.8,
     },
+    "parts": {"64x128": 0.85, "128x128": 0.93},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
     "tf32": {"256x128": 1.0, "256x96": 0.96, "256x64": 0.78, "128x256": 1.03, "128x192": 0.9, "128x128": 0.8, "128x64": 0.54},
     "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
@@ -74,6 +85,8 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
 """Steps of k that a tile costs beyond those of its sums."""
+_EDGE_IN_TURN: Final = 16
+"""The same where one warpgroup stores its tile while the other one multiplies."""
 _ALONE: Final = 0.6
 """What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
 _ALIKE: Final = 1.0
@@ -81,7 +94,7 @@ _ALIKE: Final = 1.0
 
 
 _forced: dict[str, str] = {}
-_asked: list[tuple[str, str]] = []
+_asked: dict[str, tuple[str, str]] = {}
 _mma_alone = False
 
 
@@ -90,6 +103,7 @@ def forced(family: str, name: str) -> Iterator[None]:
     """Let all products of a family take one schedule, for measurements and tests."""
     before = dict(_forced)
     _forced[family] = name
+    _asked.clear()
     try:
         yield
     finally:
@@ -97,9 +111,10 @@ def forced(family: str, name: str) -> Iterator[None]:
         _forced.update(before)
 
 
-def asked() -> tuple[str, str] | None:
-    """Where in the table the schedule stands that a product took within `forced` since this was called last: the family with the layouts, and the shape."""
-    return _asked.pop() if _asked else None
+def asked(family: str) -> tuple[str, str] | None:
+    """Where in the table the last forced schedule of a family would have been looked up: the family with the layouts, and the shape. None if no product
+    took it."""
+    return _asked.get(family)
 
 
 @contextlib.contextmanager
@@ -130,11 +145,10 @@ def choose(
 
     `across` says which operands are given with k across their rows.
     """
-    name = _forced.get(family)
-    if name is None:
-        return _chosen(family, target, multiprocessors, shared, shape, across)
-    _asked[:] = [(key(family, across), "x".join(map(str, shape)))]
-    return name
+    if family in _forced:
+        _asked[family] = key(family, across), "x".join(map(str, shape))
+        return _forced[family]
+    return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
@@ -167,8 +181,10 @@ def _chosen(
         schedule = fitting[name]
         rows, columns = schedule.rows, schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
-        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
+        in_turn = getattr(schedule, "in_turn", False)
+        alone = _ALONE if in_turn and tiles <= multiprocessors else 1.0
+        steps = k + (_EDGE_IN_TURN if in_turn else _EDGE)
+        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone))
 
     return min(fitting, key=cost)
 

@@ -54,7 +54,7 @@ def batch(first: int, count: int, device: str | None, announce: Callable[[str], 
         except KernelError as error:
             kind = expected_refusal(error, source)
             if kind is None:
-                report.differences.append((seed, f"kdsl refuses it: {error}"))
+                report.differences.append((seed, f"{refusal(source)}: {error}"))
             else:
                 report.refused[kind] += 1
             continue
@@ -99,9 +99,20 @@ def expected_refusal(error: KernelError, source: str) -> str | None:
     """The language's own name for a refusal that random programs run into; None if the program should have been compiled."""
     first = str(error).splitlines()[0]
     if any(words in first for words in _ILL_TYPED):
-        try:
-            Program(source)
-        except IllTyped:
-            return "types that do not meet"
-        return None
+        return None if ill_typed(source) is None else "types that do not meet"
     return next((kind for words, kind in _REFUSALS.items() if words in first), None)
+
+
+def refusal(source: str) -> str:
+    """Whose mistake a refusal is that no program should meet: the compiler's, or the generator's if the interpreter has no meaning for the program either."""
+    also = ill_typed(source)
+    return "kdsl refuses it" if also is None else f"kdsl refuses it, and the interpreter does ({also})"
+
+
+def ill_typed(source: str) -> str | None:
+    """Why the interpreter refuses a program; None if it does not."""
+    try:
+        Program(source)
+    except IllTyped as error:
+        return str(error)
+    return None

@@ -56,7 +56,7 @@ _PLACES: Final = {
     "is_first_thread": ("bool", "_T.rank == 0"),
 }
 _BITS: Final = {"float_bits": ("f32", "i32"), "bits_float": ("i32", "f32"), "double_bits": ("f64", "i64"), "bits_double": ("i64", "f64")}
-_EXCHANGES: Final = (
+EXCHANGES: Final = (
     "warp_sum",
     "warp_max",
     "warp_min",
@@ -338,8 +338,13 @@ class Expressions:
 
     def attribute(self, node: ast.Attribute) -> Value:
         """`thread_idx.x`, `block_dim.y`, and fields of structs."""
-        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id):
+        if not isinstance(node.value, ast.Name) or self.is_struct(node.value.id) or self.is_vector(node.value.id):
             whole = self.value(node.value)
+            if isinstance(whole, Vector):
+                position = "xyzw"[: whole.lanes if whole.lanes <= 4 else 0].find(node.attr)
+                if position < 0:
+                    raise IllTyped(f"a vector has no {node.attr}")
+                return Typed(whole.type, f"{whole.code}[{position}]")
             if not isinstance(whole, Struct):
                 raise IllTyped("an attribute of an expression")
             position, of = field_of(whole, node.attr)
@@ -347,10 +352,6 @@ class Expressions:
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
-        if self.is_vector(owner):
-            vector = self.name(node.value)
-            assert isinstance(vector, Vector)
-            return Typed(vector.type, f"{vector.code}[{'xyzw'.index(node.attr)}]")
         return self.name(ast.Name(f"{owner}.{node.attr}", ast.Load()))
 
     # --------------------------------------------------------------------------------------------------------------- calls
@@ -396,6 +397,8 @@ class Expressions:
             given = arguments[0]
             smallest = self.intrinsic(name, [Typed(given.type, f"_v[{lane}]") for lane in range(given.lanes)], node)
             return Typed(given.type, f"(lambda _v: {firm_number(number(smallest)).code})({given.code})")
+        if name in ("min", "max") and len(arguments) < 2:
+            raise IllTyped(f"{name}() of one number")
         return lifted(arguments, lambda *numbers: self.intrinsic(name, list(numbers), node))
 
     def vector(self, of: str, lanes: int, arguments: list[Value]) -> Vector:
@@ -440,7 +443,7 @@ class Expressions:
                 return Literal(abs(arguments[0].value))
             x = firm_number(arguments[0])
             return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
-        if name in _EXCHANGES:
+        if name in EXCHANGES:
             return self.exchange(name, arguments, node)
         if name in _OF_BITS:
             x = firm_number(arguments[0])

@@ -231,14 +231,7 @@ class Body(Expressions):
                 names[parameter.arg] = _named(given, parameter.arg)
                 codes.append(given.code)
                 continue
-            if isinstance(given, Vector):
-                made = given if parameter.annotation is None else as_vector(given, _vector(parameter.annotation))
-                names[parameter.arg] = _named(made, parameter.arg)
-                codes.append(made.code)
-                continue
-            value = (
-                firm(given) if parameter.annotation is None else Typed(_id(parameter.annotation), coerce(given, _id(parameter.annotation)))
-            )
+            value = firm(given) if parameter.annotation is None else _as(given, _id(parameter.annotation))
             names[parameter.arg] = _named(value, parameter.arg)
             codes.append(_code(value))
         key = (name, *((k, repr(v)) for k, v in names.items()))
@@ -491,10 +484,8 @@ class Body(Expressions):
             self.emit("return")
             return
         value = firm(self.value(node.value))
-        if isinstance(value, Vector):
-            value = value if self.returns is None else as_vector(value, _vector(self.returns))
-        elif isinstance(self.returns, ast.Name):
-            value = Typed(self.returns.id, coerce(value, self.returns.id))
+        if isinstance(self.returns, ast.Name):
+            value = _as(value, self.returns.id)
         elif isinstance(self.returns, ast.Subscript) and isinstance(self.returns.slice, ast.Tuple) and isinstance(value, Tuple):
             wanted = [_id(of) for of in self.returns.slice.elts]
             if value.code:
@@ -527,11 +518,10 @@ def firm_items(value: Tuple, targets: Sequence[ast.expr], body: Body) -> Tuple:
     return Tuple(tuple(items))
 
 
-def _vector(annotation: ast.expr) -> tuple[str, int]:
-    found = vector_of(_id(annotation))
-    if found is None:
-        raise IllTyped("a vector is given")
-    return found
+def _as(value: Value, of: str) -> Typed | Vector:
+    """The value as the type that an annotation names, by the conversions that happen unasked."""
+    vector = vector_of(of)
+    return Typed(of, coerce(value, of)) if vector is None else as_vector(value, vector)
 
 
 def _shape(value: Value) -> Any:

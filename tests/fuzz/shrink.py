@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 from kdsl.frontend.errors import KernelError
+from tests.fuzz.batch import expected_refusal, refusal
 from tests.fuzz.check import Difference, prepare
 from tests.fuzz.values import IllTyped
 
@@ -42,7 +43,9 @@ def _failing(source: str, seed: int, device: str | None) -> str | None:
                 return what
     except Difference as difference:
         return str(difference)
-    except (KernelError, IllTyped):
+    except KernelError as error:
+        return None if expected_refusal(error, source) is not None else f"{refusal(source)}: {error.message}"
+    except IllTyped:
         return None
     except Exception as error:
         return f"{type(error).__name__}: {error}"
@@ -89,6 +92,8 @@ def shrink(source: str, seed: int, device: str | None = None) -> str:
 
 def _kind(what: str) -> str:
     """Differences of another kind are no progress."""
+    if what.startswith("kdsl refuses it"):
+        return what
     return "overrun" if "beside" in what else "check" if "failed check" in what else "value" if "interpreter has" in what else what[:30]
 
 

@@ -3,6 +3,7 @@
 The seed is that of the day, or KDSL_FUZZ_SEED; KDSL_FUZZ_PROGRAMS sets how many programs. A failure prints seeds, and the smallest program found.
 """
 
+import ast
 import datetime
 import math
 import os
@@ -15,12 +16,14 @@ from kdsl.frontend.errors import KernelError
 from kdsl.ir.nodes import Location
 from kdsl.lang.types import DTYPES, convert_constant
 from tests.fuzz import arithmetic, grid, processes
-from tests.fuzz.batch import Report, expected_refusal
+from tests.fuzz.batch import Report, expected_refusal, refusal
 from tests.fuzz.check import Difference
 from tests.fuzz.execute import build_program
+from tests.fuzz.expressions import EXCHANGES
 from tests.fuzz.generate import Generator, generate
 from tests.fuzz.interpret import Program
 from tests.fuzz.run import PER_SEED, run
+from tests.fuzz.scope import Scope
 from tests.fuzz.shrink import shrink
 from tests.fuzz.values import IllTyped
 
@@ -130,6 +133,50 @@ def test_refusals_that_are_right(line: str) -> None:
 def test_a_refusal_that_the_interpreter_does_not_share_is_a_difference() -> None:
     source = "@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16]) -> None:\n    y[0] = 1\n"
     assert expected_refusal(KernelError("`v` would have two types, i16 and i64", Location("file", 1, 0, 1, 1)), source) is None
+
+
+def vectors_of_the_fuzzer(seed: int) -> tuple[Generator, Scope]:
+    """A writer of expressions, and a place where all lanes come together, with vectors of four i16: the name `q`, the array `v`."""
+    generator = Generator(seed)
+    generator.exchanges = True
+    names = {"t": "i64", "q[1]": "i16"}
+    wide = {"v": ("i16", 4)}
+    return generator, Scope(in_kernel=True, convergent=True, variables=names, fixed=set(names), vectors={"q": ("i16", 4)}, wide=wide)
+
+
+def test_quotients_of_vectors_are_vectors() -> None:
+    """Not of two numbers, where a literal was replaced that stood in a vector."""
+    head = "@kernel(grid=1, block=32)\ndef k(y: SliceMut[i16x4], v: Slice[i16x4]) -> None:\n    i = t = thread_index()\n    q = v[i]\n"
+    for seed in range(20):
+        generator, scope = vectors_of_the_fuzzer(seed)
+        Program(head + "".join(f"    y[i] = {generator.vector_quotient(scope, 'i16', 4, 1)}\n" for _ in range(20)))
+
+
+def test_sides_of_a_conditional_vector_hold_no_exchanges() -> None:
+    for seed in range(300):
+        generator, scope = vectors_of_the_fuzzer(seed)
+        for choice in ast.walk(ast.parse(generator.vector(scope, "i16", 4, 3))):
+            if isinstance(choice, ast.IfExp):
+                sides = ast.unparse(choice.body) + ast.unparse(choice.orelse)
+                assert not any(f"{name}(" in sides for name in EXCHANGES), seed
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("(2 >> v[0].x)", "another vector is wanted"),
+        ("i16x2(max(v[0].x))", "max() of one number"),
+        ("h(v[0])", "another vector is wanted"),
+        ("v[0] + v[0].z", "a vector has no z"),
+    ],
+)
+def test_a_number_is_no_vector(expression: str, why: str) -> None:
+    source = "@function\ndef h(a: i16x2) -> i16x2:\n    return a.x\n\n" if "h(" in expression else ""
+    source += f"@kernel(grid=1, block=1)\ndef k(y: SliceMut[i16x2], v: Slice[i16x2]) -> None:\n    y[0] = {expression}\n"
+    with pytest.raises(KernelError) as refused:
+        build_program(source)
+    assert expected_refusal(refused.value, source) is None
+    assert refusal(source) == f"kdsl refuses it, and the interpreter does ({why})"
 
 
 def test_vectors_structs_and_masks_by_hand() -> None:

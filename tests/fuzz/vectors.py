@@ -179,8 +179,7 @@ class VectorWriter(StatementWriter):
                 return f"fma({', '.join(self.vector(scope, of, lanes, depth - 1) for _ in range(3))})"
             return rng.choice((f"({a} * {b} + {c})", f"({c} - {a} * {b})", f"({a} * {b} - {c})"))
         if kind == 4:
-            a, b = self.vector_pair(scope, of, lanes, depth - 1)
-            return f"({a} {rng.choice(('//', '%', '<<', '>>'))} {self.not_literal(scope, of, b)})"
+            return self.vector_quotient(scope, of, lanes, depth - 1)
         if kind == 5:
             functions = ("abs", "-", "+", "sqrt", "floor", "rint") if of in FLOATS else ("abs", "-", "~", "popcount", "reverse_bits")
             return f"{rng.choice(functions)}({self.vector(scope, of, lanes, depth - 1)})"
@@ -192,12 +191,22 @@ class VectorWriter(StatementWriter):
                 a, b = (self.vector(scope, of, lanes, depth - 1) for _ in range(2))
             return f"{function}({a}, {b})"
         if kind == 7:
-            sides = [self.vector(scope, of, lanes, depth - 1) for _ in range(2)]
+            sides = [self.vector(scope.inner(convergent=False), of, lanes, depth - 1) for _ in range(2)]
             return f"({sides[0]} if {self.condition(scope, 1)} else {sides[1]})"
         if kind == 8:
             other = rng.choice([t for t in NUMBERS if BITS[t] * lanes <= 128])
             return f"{of}x{lanes}({self.vector(scope, other, lanes, depth - 1)})"
         return self.vector_atom(scope, of, lanes)
+
+    def vector_quotient(self, scope: Scope, of: str, lanes: int, depth: int) -> str:
+        """A quotient, a remainder or a shift of integers. What stands for a literal on its right is a number, so that the left side is a vector then."""
+        rng = self.rng
+        whole, other, symbol = (
+            self.vector(scope, of, lanes, depth),
+            self.vector_operand(scope, of, lanes, depth),
+            rng.choice(("//", "%", "<<", ">>")),
+        )
+        return f"({other} {symbol} {whole})" if rng.random() < 0.4 else f"({whole} {symbol} {self.not_literal(scope, of, other)})"
 
     def vector_pair(self, scope: Scope, of: str, lanes: int, depth: int) -> tuple[str, str]:
         """Two operands that meet in a vector, of which one may be a number."""

@@ -104,7 +104,7 @@ def test_options_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Target, checked build, block, contraction: each makes an entry of its own, and comes back as itself."""
     monkeypatch.setenv("KDSL_CACHE_DIR", str(tmp_path))
     texts = {}
-    before = compiler._checked_builds
+    before = compiler._checks
     try:
         for checked in (False, True):
             kdsl.checked(checked)
@@ -113,7 +113,7 @@ def test_options_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 for target in ("sm_80", "sm_90", "sm_90a"):
                     texts[checked, options, target] = kernel.ptx(target)
     finally:
-        kdsl.checked(before)
+        compiler._checks = before
     assert len(list(tmp_path.glob("*.kdsl"))) == 18
     assert len(set(texts.values())) == 18
     assert {ptx.count("kdsl_record_failure") > 0 for (checked, *_), ptx in texts.items() if not checked} == {False}

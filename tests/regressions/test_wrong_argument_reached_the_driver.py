@@ -55,7 +55,7 @@ WRONG: dict[str, Any] = {
     "a stride": lambda d: {"x": d.zeros(8, f32)[::2]},
     "backwards": lambda d: {"y": d.zeros(4, f32)[::-1]},
     "a column": lambda d: {"y": d.zeros((4, 4), f32)[:, 1]},
-    "NumPy": lambda d: {"x": np.zeros(4, np.float32)},
+    "NumPy": lambda d: {"x": np.zeros(4, np.complex64)},
     "a list": lambda d: {"x": [0.0] * 4},
     "None for an array": lambda d: {"x": None},
     "a number for an array": lambda d: {"x": 0},

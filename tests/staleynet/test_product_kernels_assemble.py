@@ -3,13 +3,14 @@ within a block's memory."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -27,6 +28,42 @@ def spills(kernel: Kernel, target: str) -> int:
 def test_wgmma(name: str) -> None:
     kernel = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"][name], a_across=True, b_across=True)
     assert spills(kernel, "sm_90a") == 0
+
+
+def test_wgmma_with_a_c_that_the_copy_engine_cannot_write() -> None:
+    ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x128 in turn"], mapped=False, pairs=True).ptx("sm_90a")
+    assert "bulk.tensor.4d.global" not in ptx  # no copy out of shared memory
+    assert re.search(r"st\.global\.(b32|v2\.b16)", ptx)
+    assert assemble(ptx, "sm_90a").spills == 0
+
+
+def test_what_passes_makes_room_in_the_cache_first() -> None:
+    for a_passes, c_passes in ((False, False), (True, False), (False, True)):
+        ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x64"], a_passes=a_passes, c_passes=c_passes).ptx("sm_90a")
+        hints = {"global" if "tensor.4d.global" in line else "shared" for line in ptx.splitlines() if "L2::cache_hint" in line}
+        assert hints == {side for side, passes in (("shared", a_passes), ("global", c_passes)) if passes}
+
+
+@pytest.mark.parametrize("name", SCHEDULES["parts"])
+def test_parts_along_k(name: str) -> None:
+    schedule = SCHEDULES["parts"][name]
+    for across in (False, True):
+        ptx = matmul_parts.sums_of_parts(bf16, schedule, 4, a_across=across, b_across=across).ptx("sm_90a")
+        assert "setmaxnreg" not in ptx
+        report = assemble(ptx, "sm_90a")
+        assert report.spills == 0
+        # what is left of a multiprocessor's registers holds a block of the second kernel
+        assert (report.registers + 7) // 8 * 8 * 128 * (schedule.rows // 64 + 1) + 80 * 256 <= 65_536 or schedule.columns == 256
+    assert spills(matmul_parts.sum_of_parts(f32, schedule, 16, bias=True, gelu=True), "sm_90a") == 0
+
+
+def test_parts_are_all_read_before_they_are_added() -> None:
+    """Only then are their reads under way at the same time."""
+    ptx = matmul_parts.sum_of_parts(bf16, SCHEDULES["parts"]["128x128"], 8, pairs=True).ptx("sm_90a")
+    reads = [place.start() for place in re.finditer(r"ld\.global\S*\.v4", ptx)]
+    assert len(reads) == 8
+    assert "add.rn.f32" not in ptx[: reads[-1]]
+    assert assemble(ptx, "sm_90a").registers <= 80
 
 
 def test_wgmma_of_tf32_and_with_an_epilogue() -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Access: TypeAlias = nodes.Access | nodes.Check
 """What has indices to be checked."""
 
-_LARGE_STRIDE: Final = 1 << 48
-"""Run-time strides up to it, times the offsets of a group, stay far from the limits of i64."""
+_LARGE: Final = 1 << 60
+"""Products of run-time strides and the offsets of a group up to it, two of them and no more, do not wrap between the corners."""
 
 
 class Check:
@@ -186,8 +186,8 @@ class Checks:
         for term in check.index.terms:
             low, high = (e.i64(limit(term.offsets)) for limit in (min, max))
             if term.coefficient is not None:
-                shifted = b.add(term.coefficient, e.i64(_LARGE_STRIDE))
-                conditions.append(b.icmp_unsigned("<", shifted, e.i64(2 * _LARGE_STRIDE)))
+                most = _LARGE // max(map(abs, term.offsets))
+                conditions.append(b.icmp_unsigned("<", b.add(term.coefficient, e.i64(most)), e.i64(2 * most)))
                 low, high = b.mul(term.coefficient, low), b.mul(term.coefficient, high)
             corners = [b.add(corner, place) for corner in corners for place in (low, high)]
         conditions += [b.icmp_unsigned("<", corner, check.extent) for corner in corners]

@@ -248,12 +248,13 @@ class Control(Branches):
         if op not in e.splits:
             self._uniform_for(op, start, stop, step)
             return
+        outside = e.values
         for part in e.splits[op]:
-            e.only = part
+            e.only, e.values = part, dict(outside)  # what a part computes in its loop is not there in the next one
             e.regions.fetch(part)
             self._uniform_for(op, start, stop, step, rolled=True)
             e.regions.keep(part)
-        e.only = None
+        e.only, e.values = None, outside
 
     def _uniform_for(self, op: nodes.ForRange, start: Lanes, stop: Lanes, step: Lanes, *, rolled: bool = False) -> None:
         e = self.e

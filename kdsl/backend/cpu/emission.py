@@ -18,6 +18,7 @@ from kdsl.backend.cpu.constants import Builder
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
 from kdsl.backend.cpu.lanes import I64, POINTER, LaneArithmetic, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.masked import bytes_of
 from kdsl.backend.cpu.masks import Mask, Masks
 from kdsl.backend.cpu.split import Part, splits
 from kdsl.backend.cpu.wide import Attempt, wide_width
@@ -30,6 +31,9 @@ from kdsl.ir.uniformity import Level, Uniformity
 
 class Emission:
     """Everything that the parts share while one kernel is emitted."""
+
+    keeps_order = False
+    """Whether blocks run in the order of their numbers."""
 
     def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module, narrow: Emission | None = None) -> None:
         """`narrow` is the emission of the same kernel for groups of the usual width, to whose code that for wide groups belongs."""
@@ -50,13 +54,13 @@ class Emission:
         self.groups = -(-kernel.threads // width)
         self.uniformity = Uniformity(kernel, width)
         self.plan: Plan = Plan(kernel, self.uniformity) if narrow is None else narrow.plan.of(self.uniformity)
-        self.splits = splits(kernel, self.plan, host, width)
+        self.splits = splits(kernel, self.plan, host, width, wide=narrow is not None)
         self.module = module
         self.builder: ir.IRBuilder = Builder() if narrow is None else narrow.builder
         self.scalars = Arithmetic(self.builder)
         self.vectors = Arithmetic(self.builder, width)
         self.lanes = LaneArithmetic(self.builder, width, host.compact_masks, sure=narrow is not None)
-        self.masks = Masks(self.builder, width)
+        self.masks = Masks(self.builder, width, compact=host.compact_masks)
         self.scratch: Scratch = Scratch(self) if narrow is None else narrow.scratch
         self.failures = Failures(self)
         self.storage: Storage = Storage(self) if narrow is None else narrow.storage.of(self)
@@ -133,6 +137,12 @@ class Emission:
             return value.scalar
         return self.masks.lane(self.lanes.vector(value), self.mask)
 
+    def select(self, mask: Any, a: Any, b: Any) -> Any:
+        """`a` in the lanes of a mask, `b` in the others."""
+        if a.type == self.masks.type:
+            return self.builder.select(mask, a, b)
+        return self.masks.parts.select(mask, a, b, self.host.vector_bits // 8 // bytes_of(a.type.element))
+
     def is_uniform(self, op: nodes.ValueOp) -> bool:
         """Whether the analysis says that all lanes of a group agree on a value."""
         return self.uniformity.level(op) < Level.LANE
@@ -205,7 +215,7 @@ class Emission:
             return
         new = self.lanes.vector(value)
         if self.mask is not None and self.homes[variable] is not self.frame:
-            new = self.builder.select(self.mask, new, self.builder.load(slot, typ=new.type))
+            new = self.select(self.mask, new, self.builder.load(slot, typ=new.type))
         self.builder.store(new, slot)
 
     def define(self, op: nodes.ValueOp) -> Lanes:
@@ -263,6 +273,8 @@ class Emission:
             vectors = [operands[0].scalar, self.lanes.vector(operands[1]), self.lanes.vector(operands[2])]
         else:
             vectors = [self.lanes.vector(o) for o in operands]
+        if isinstance(op, nodes.Select) and not op.type.is_bool and not isinstance(operands[0], Uniform):
+            return Vector(self.select(*vectors))
         if isinstance(op, nodes.Binary) and self.mask is not None and op.op in ("floordiv", "mod", "shl", "shr"):
             vectors = self._tamed(op, operands, vectors)
         return Vector(self.vectors.emit(op, *vectors))

@@ -24,6 +24,8 @@ POINTER: Final = ir.PointerType()
 
 _MODEST: Final = 1 << 61
 """Values below it in magnitude stay in an i64 when a group's offsets are added or subtracted."""
+_FAR: Final = 1 << 48
+"""Offsets are below it in magnitude, so that what is concluded from the smallest and the largest does not wrap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +149,8 @@ class LaneArithmetic:
                 merged[same] = Term(tuple(a + b for a, b in zip(merged[same].offsets, term.offsets, strict=True)), term.coefficient)
         kept: list[Term] = []
         for term in merged:
+            if max(map(abs, term.offsets)) >= _FAR:
+                return None
             if len(set(term.offsets)) > 1:
                 kept.append(term)
             elif term.offsets[0]:

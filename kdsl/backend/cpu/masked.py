@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import I32
+from kdsl.backend.cpu.parts import taken, together
 from kdsl.backend.llvm.module import call_intrinsic, mangled
 from kdsl.ir import nodes
 
@@ -32,15 +33,13 @@ def load(e: Emission, vector: ir.VectorType, address: Any, alignment: int, mask:
         loaded = call_intrinsic(e.builder, name, kind, place, ir.Constant(I32, aligned), active, ir.Constant(kind, None))
         e.storage.mark(loaded, memory)
         parts.append(loaded)
-    while len(parts) > 1:
-        parts = [_lanes(e, parts[i], parts[i + 1], 0, 2 * parts[i].type.count) for i in range(0, len(parts), 2)]
-    return parts[0]
+    return together(e.builder, parts)
 
 
 def store(e: Emission, value: Any, address: Any, alignment: int, mask: Any, memory: nodes.Memory) -> None:
     """Store the elements whose lanes are active."""
     for kind, first, place, aligned, active in _registers(e, value.type, address, alignment, mask):
-        part = value if kind.count == value.type.count else _lanes(e, value, value, first, kind.count)
+        part = value if kind.count == value.type.count else taken(e.builder, value, first, kind.count)
         name = f"llvm.masked.store.{mangled(kind)}.p0"
         stored = call_intrinsic(e.builder, name, ir.VoidType(), part, place, ir.Constant(I32, aligned), active)
         e.storage.mark(stored, memory)
@@ -56,9 +55,4 @@ def _registers(
     for first in range(0, vector.count, count):
         place = e.builder.gep(address, [e.i64(first)], source_etype=element) if first else address
         aligned = min(alignment, count * bytes_of(element)) if first else alignment
-        yield kind, first, place, aligned, mask if count == vector.count else _lanes(e, mask, mask, first, count)
-
-
-def _lanes(e: Emission, low: Any, high: Any, first: int, count: int) -> Any:
-    """Some lanes of two vectors one behind the other."""
-    return e.builder.shuffle_vector(low, high, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))
+        yield kind, first, place, aligned, e.masks.parts.of(mask, first, count)

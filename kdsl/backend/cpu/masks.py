@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import BIT, I32, I64
+from kdsl.backend.cpu.parts import Parts
 from kdsl.backend.llvm.module import call_intrinsic
 
 
@@ -30,8 +31,9 @@ Mask: TypeAlias = Any
 class Masks:
     """Operations on masks of one width."""
 
-    def __init__(self, builder: ir.IRBuilder, width: int) -> None:
+    def __init__(self, builder: ir.IRBuilder, width: int, *, compact: bool = True) -> None:
         self.builder = builder
+        self.parts = Parts(builder, compact=compact)
         self.width = width
         self.type = ir.VectorType(BIT, width)
         self.bits = ir.IntType(width)

@@ -219,7 +219,7 @@ class MemoryAccess:
         for first in range(0, e.width, length):
             if length > 1 and not self._is_run(index, first, length):
                 one = self._shared_element(
-                    memory, kind, start, self.place(index, first), None if mask is None else self._part(mask, first, length)
+                    memory, kind, start, self.place(index, first), None if mask is None else e.masks.parts.of(mask, first, length)
                 )
                 undefined = ir.Constant(vector, ir.Undefined)
                 lanes = ir.Constant(ir.VectorType(I32, length), [0] * length)
@@ -231,7 +231,7 @@ class MemoryAccess:
                 parts.append(b.load(address, align=alignment, typ=vector))
                 self.e.storage.mark(parts[-1], memory)
             else:
-                parts.append(masked.load(e, vector, address, alignment, self._part(mask, first, length), memory))
+                parts.append(masked.load(e, vector, address, alignment, e.masks.parts.of(mask, first, length), memory))
         while len(parts) > 1:
             parts = [self._joined(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         return parts[0]
@@ -379,7 +379,7 @@ class MemoryAccess:
             if mask is None:
                 self.e.storage.mark(b.store(part, address, align=alignment), memory)
             else:
-                masked.store(e, part, address, alignment, self._part(mask, first, length), memory)
+                masked.store(e, part, address, alignment, e.masks.parts.of(mask, first, length), memory)
 
     def _scatter(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Lanes, vector: Any, mask: Mask) -> None:
         e = self.e
@@ -396,8 +396,8 @@ class MemoryAccess:
         self.e.storage.mark(stored, memory)
 
     def _store_columns(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> bool:
-        """Store rows of lanes as columns: where the lanes of a wide group are several rows, and those of a column name neighbours, the rows are zipped
-        together, so that each column is one store. Whether that was possible.
+        """Store rows of lanes as columns: where the lanes of a wide group are several rows, and those of a column name neighbours, blocks of four by four are
+        turned in registers. Whether that was possible.
         """
         e = self.e
         offsets = index.offsets
@@ -407,21 +407,35 @@ class MemoryAccess:
         if high is None:
             return False
         length = e.width // high
-        rows = [self._part(vector, row * length, length) for row in range(high)]
-        while len(rows) > 1:  # rows half of the number apart, so that in the end they stand in order
-            half = len(rows) // 2
-            rows = [self._zipped(rows[i], rows[i + half]) for i in range(half)]
-        for column in range(length):
-            address = e.builder.gep(start, [self.place(index, column)], source_etype=kind)
-            stored = e.builder.store(self._part(rows[0], column * high, high), address, align=memory.type.itemsize)
-            e.storage.mark(stored, memory)
+        count = min(length, max(4, e.host.vector_bits // 8 // bytes_of(kind)))
+        each = min(high, 8)  # rows whose elements of a column are one store
+        for first, row in itertools.product(range(0, length, count), range(0, high, each)):
+            fours = [
+                self._turned([self._part(vector, (row + r) * length + first, count) for r in range(q, q + 4)]) for q in range(0, each, 4)
+            ]
+            for place, column in itertools.product(range(0, count, 4), range(4)):
+                address = e.builder.gep(start, [self.place(index, row * length + first + place + column)], source_etype=kind)
+                lanes = [place + i for i in range(4)] + [count + place + i for i in range(each - 4)]
+                chosen = ir.Constant(ir.VectorType(I32, each), lanes)
+                stored = e.builder.store(
+                    e.builder.shuffle_vector(fours[0][column], fours[-1][column], chosen), address, align=memory.type.itemsize
+                )
+                e.storage.mark(stored, memory)
         return True
 
-    def _zipped(self, a: Any, b: Any) -> Any:
-        """Elements of two vectors in turn."""
-        count = a.type.count
-        turns = [lane // 2 + count * (lane % 2) for lane in range(2 * count)]
-        return self.e.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, 2 * count), turns))
+    def _turned(self, rows: list[Any]) -> list[Any]:
+        """Of four vectors, the first, second, third and fourth lane of every four, those of the first vector before those of the second and so on. Shuffles
+        that stay within four lanes are the ones that every processor has.
+        """
+        low, high = (0, 0, 1, 1), (2, 2, 3, 3)
+        a, b, c, d = (self._mixed(x, y, lanes, 1) for x, y in (rows[:2], rows[2:]) for lanes in (low, high))
+        return [self._mixed(x, y, lanes, 2) for x, y in ((a, c), (b, d)) for lanes in ((0, 1, 0, 1), (2, 3, 2, 3))]
+
+    def _mixed(self, x: Any, y: Any, lanes: tuple[int, ...], each: int) -> Any:
+        """Of every four lanes of two vectors those named, `each` in turn of the first and of the second."""
+        count = x.type.count
+        chosen = [four + lane + count * (place // each % 2) for four in range(0, count, 4) for place, lane in enumerate(lanes)]
+        return self.e.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, count), chosen))
 
     def _store_lanes(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> None:
         """Store lane by lane to places of known distances, which takes half the time of a scatter on AMD's Zen 4 and no more elsewhere."""

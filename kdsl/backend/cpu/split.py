@@ -41,25 +41,25 @@ Part: TypeAlias = frozenset[nodes.Op]
 """Operations of a loop's body that run together."""
 
 
-def splits(kernel: nodes.Kernel, plan: Plan, host: HostCpu, width: int) -> dict[nodes.ForRange, list[Part]]:
-    """The loops of a kernel that are to be split, for groups of `width` lanes."""
+def splits(kernel: nodes.Kernel, plan: Plan, host: HostCpu, width: int, *, wide: bool = False) -> dict[nodes.ForRange, list[Part]]:
+    """The loops of a kernel that are to be split, for groups of `width` lanes. Those of `wide` groups record no failure."""
     found = {}
     for op in nodes.walk(kernel.body):
         if isinstance(op, nodes.ForRange) and op not in plan.controls and not plan.is_divergent(op):
             bits = max((o.variable.type.bits for o in op.body if isinstance(o, nodes.Set)), default=32)
-            own = parts(op, host.accumulators * host.vector_bits // (width * max(bits, 32)), plan.uniformity)
+            own = parts(op, host.accumulators * host.vector_bits // (width * max(bits, 32)), plan.uniformity, records=not wide)
             if own is not None:
                 found[op] = own
     return found
 
 
-def parts(loop: nodes.ForRange, capacity: int, uniformity: Uniformity) -> list[Part] | None:
+def parts(loop: nodes.ForRange, capacity: int, uniformity: Uniformity, *, records: bool = True) -> list[Part] | None:
     """The operations of each of the loops that together do what `loop` does, with at most `capacity` accumulators each where that is possible; None if it
-    should stay as it is.
+    should stay as it is. `records`: a checked load records a failure, which must happen once and in order.
     """
     body = loop.body.ops
     if loop.orelse.ops or not all(
-        isinstance(op, PURE) and not (isinstance(op, nodes.Load | nodes.LoadVector) and op.checked) for op in body
+        isinstance(op, PURE) and not (records and isinstance(op, nodes.Load | nodes.LoadVector) and op.checked) for op in body
     ):
         return None
     chains = [

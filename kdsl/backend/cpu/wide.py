@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
 _VECTORS_OF_SUMS: Final = 8
-"""Vectors of 32-bit lanes in a wide group of a kernel with reduction loops: each vector is a sum of its own, and together they hide an addition's latency."""
+"""Vectors of 32-bit lanes in a wide group of a kernel with reduction loops, at least: each is a sum, and together they hide the time an addition takes."""
 _VECTORS: Final = 4
 """The same without reduction loops, where operands are rarely shared and more would not stay in registers."""
 _VECTORS_OF_WIDE: Final = 2
@@ -48,8 +48,8 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
     if returns and any(isinstance(op, nodes.Barrier) for op in ops):
         return None
     uniformity = Uniformity(kernel, width)
-    reduces = any(_reduces(op, uniformity) for op in ops)
-    vectors = _VECTORS_OF_SUMS if reduces else _VECTORS
+    sums = max(_sums(op, uniformity) for op in ops)
+    vectors = max(_VECTORS_OF_SUMS, host.accumulators // sums) if sums else _VECTORS
     if any(isinstance(op, nodes.LoadVector | nodes.StoreVector) for op in ops):
         vectors = _VECTORS_OF_WIDE
     wide = host.lanes * vectors
@@ -63,10 +63,10 @@ def _is_hint(op: nodes.Op) -> bool:
     return isinstance(op, nodes.Instruction) and op.name == "prefetch"
 
 
-def _reduces(op: nodes.Op, uniformity: Uniformity) -> bool:
-    """Whether an operation is an innermost loop with variables that differ between lanes and go from one trip to the next."""
+def _sums(op: nodes.Op, uniformity: Uniformity) -> int:
+    """How many variables that differ between lanes an innermost loop carries from one trip to the next; 0 for any other operation."""
     if not isinstance(op, nodes.ForRange) or any(nodes.children(inner) for inner in op.body):
-        return False
+        return 0
     carried: set[nodes.Variable] = set()
     assigned: set[nodes.Variable] = set()
     for inner in op.body:
@@ -74,7 +74,7 @@ def _reduces(op: nodes.Op, uniformity: Uniformity) -> bool:
             carried.add(inner.variable)
         elif isinstance(inner, nodes.Set):
             assigned.add(inner.variable)
-    return any(uniformity.variable(variable) is Level.LANE for variable in carried & assigned)
+    return sum(uniformity.variable(variable) is Level.LANE for variable in carried & assigned)
 
 
 class Attempt:

@@ -204,7 +204,9 @@ class Arithmetic:
 
     def _shift(self, op: nodes.Binary, x: Any, y: Any) -> Any:
         b, of = self.builder, op.type
-        arithmetic = op.op == "shr" and of.is_signed
+        arithmetic = op.op == "shr" and of.is_signed and not known_not_negative(op.left)
+        if op.op == "shr":
+            x = bits.opaque(b, x)
         if shift_in_range(op):
             return (b.shl if op.op == "shl" else b.ashr if arithmetic else b.lshr)(x, y)
         inside = b.icmp_unsigned("<", y, self.constant(of, of.bits))  # a negative amount is a large unsigned one
@@ -219,8 +221,8 @@ class Arithmetic:
         b, of = self.builder, op.type
         low, high = _bounds(op.right)
         if low == high and low > 0 and low & (low - 1) == 0:  # by a power of two: shifting and masking floor for every sign
-            shift = self.constant(of, low.bit_length() - 1)
-            return (b.ashr if of.is_signed else b.lshr)(x, shift), b.and_(x, self.constant(of, low - 1))
+            shift = b.lshr if known_not_negative(op.left) else b.ashr
+            return shift(bits.opaque(b, x), self.constant(of, low.bit_length() - 1)), b.and_(x, self.constant(of, low - 1))
         zero, one = self.constant(of, 0), self.constant(of, 1)
         may_be_zero, may_be_minus_one = low <= 0 <= high, low <= -1 <= high
         safe, is_zero, is_minus_one = y, None, None

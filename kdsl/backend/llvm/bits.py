@@ -48,13 +48,27 @@ def multiply_high(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
         return _multiply_high_in_halves(builder, of, x, y)
     wide = _resized(kind, 2 * of.bits)
     extend = builder.sext if of.is_signed else builder.zext
-    product = builder.mul(extend(x, wide), extend(y, wide))
+    product = opaque(builder, builder.mul(extend(x, wide), extend(y, wide)))
     return builder.trunc(builder.lshr(product, _constant(wide, of.bits)), kind)
+
+
+def opaque(builder: ir.IRBuilder, x: Any) -> Any:
+    """A vector of 64-bit integers of whose origin LLVM sees nothing; another value as it is. For what is shifted to the right.
+
+    Of `trunc(x * y >> n)` to 16 bits, where x and y fit in 16, LLVM's code generator for x86 makes a product of which it keeps the upper 16 bits,
+    shifted by n - 16: without a value for n of 32 and more, and with zeros for signs if the product is signed; also where the shift was several in
+    the program. What hides the product is no instruction.
+    """
+    kind = x.type
+    if not isinstance(kind, ir.VectorType) or _bits(kind) != 64 or isinstance(x, ir.Constant):
+        return x
+    floats = ir.VectorType(ir.DoubleType(), kind.count)
+    return builder.bitcast(_call(builder, "arithmetic.fence", builder.bitcast(x, floats)), kind)
 
 
 def _multiply_high_in_halves(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -> Any:
     """For vectors of 64 bits, whose product of 128 no processor has: four products of halves (Warren, Hacker's Delight, 8-2)."""
-    b, kind = builder, x.type
+    b, kind, x, y = builder, x.type, opaque(builder, x), opaque(builder, y)
     low, half = _constant(kind, 0xFFFFFFFF), _constant(kind, 32)
     x_low, x_high, y_low, y_high = b.and_(x, low), b.lshr(x, half), b.and_(y, low), b.lshr(y, half)
     carried = b.add(b.mul(x_high, y_low), b.lshr(b.mul(x_low, y_low), half))

@@ -19,6 +19,7 @@ ALLOWED: Final = re.compile(
     r"""llvm\.(
       (fma|sqrt|fabs|floor|ceil|trunc|roundeven|minimum|maximum)\.(v\d+)?f(32|64)     # both targets
     | arithmetic\.fence\.(v\d+)?f32                                                  # both targets
+    | arithmetic\.fence\.v\d+f64                                                     # CPU
     | fma\.f16                                                                        # NVPTX
     | (fptosi|fptoui)\.sat\.(v\d+)?i(8|16|32|64)\.(v\d+)?f(32|64)                     # both targets
     | masked\.(load|store|gather|scatter)\.[\w.]+                                     # CPU

@@ -14,13 +14,13 @@ from llvmlite import ir
 
 from kdsl.backend.llvm import printing
 from kdsl.backend.llvm.module import intrinsic, value_type
-from kdsl.backend.nvptx import agreement, atomics, instructions
+from kdsl.backend.nvptx import agreement, atomics, instructions, speculation
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.lines import Lines
-from kdsl.backend.nvptx.memory import Memory
+from kdsl.backend.nvptx.memory import HELD, Memory
 from kdsl.backend.nvptx.places import Places, block_indices, cluster_rank, linear_block
 from kdsl.ir import nodes
 from kdsl.ir.absence import with_absent_lanes
@@ -67,6 +67,7 @@ class Lowering:
         self._variables = {
             v: opaque(self._prologue.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)
         }
+        self._held: Any = None
         self._loops: list[_Loop] = []
         self._scopes: dict[nodes.Scope, LlvmBlock] = {}
 
@@ -169,6 +170,39 @@ class Lowering:
         b.position_at_end(done)
 
     def _for(self, op: nodes.ForRange) -> None:
+        if self._memory.held is not None or not speculation.may_run_again(op):
+            self._loop(op)
+            return
+        b = self._builder
+        if self._held is None:
+            self._held = opaque(self._prologue.alloca(ir.IntType(1), name="held"))
+        before = {variable: b.load(self._variables[variable], typ=value_type(variable.type)) for variable in speculation.assigned(op)}
+        b.store(ir.IntType(1)(1), self._held)
+        again, done, first = (b.append_basic_block(name) for name in ("again", "held", "first"))
+        tested = speculation.counted(op)
+        b.cbranch(self._all_inside(op, tested), first, again).set_weights(HELD)
+        b.position_at_end(first)
+        self._memory.held, self._memory.tested = self._held, frozenset(tested)
+        self._loop(op)
+        self._memory.held, self._memory.tested = None, frozenset()
+        b.cbranch(b.load(self._held, typ=ir.IntType(1)), done, again).set_weights(HELD)
+        b.position_at_end(again)
+        for variable, value in before.items():
+            b.store(value, self._variables[variable])
+        self._loop(op)
+        b.branch(done)
+        b.position_at_end(done)
+
+    def _all_inside(self, loop: nodes.ForRange, reads: list[nodes.Load]) -> Any:
+        """Whether the numbers of a loop that counts upwards are indices of all arrays that are read there."""
+        b = self._builder
+        start, stop = self._use(loop.start), self._use(loop.stop)
+        holds = b.icmp_signed(">=", start, _I64(0)) if reads else ir.IntType(1)(1)
+        for memory in dict.fromkeys(read.memory for read in reads):
+            holds = b.and_(holds, b.icmp_signed("<=", stop, self._memory.extents(memory)[0]))
+        return holds
+
+    def _loop(self, op: nodes.ForRange) -> None:
         """Counts so that no addition overflows: whether there is a next value is decided before it is formed."""
         b = self._builder
         start, stop, step = self._use(op.start), self._use(op.stop), self._use(op.step)
@@ -185,9 +219,9 @@ class Lowering:
         self._loops.pop()
         b.position_at_end(following)
         b.debug_metadata = self._lines.at(op.location)
-        if upwards and _bounds(op.stop)[1] + most <= _LARGEST:
+        if upwards is not None and _is_short(op):
             advanced = b.add(counter, step, flags=("nsw",))
-            again = b.icmp_signed("<", advanced, stop)
+            again = b.icmp_signed("<" if upwards else ">", advanced, stop)
         else:
             advanced = b.add(counter, step)
             again = self._has_next(counter, stop, step, upwards)
@@ -303,6 +337,17 @@ class Lowering:
             self._exchanges = Exchanges(self._builder, self._arithmetic, self._places.lane())
         mask = None if op.mask is None else self._use(op.mask)
         return self._exchanges.emit(op, [self._use(a) for a in op.arguments], mask, whole=op not in self._absent)
+
+
+def _is_short(op: nodes.ForRange) -> bool:
+    """Whether the whole way, with a step behind its end, is known to fit into an i64, and so is every value on it: then signed numbers tell the order.
+
+    Where start and stop are farther apart, ptxas 13.0 miscounts the trips of such a loop.
+    """
+    starts, stops, steps = _bounds(op.start), _bounds(op.stop), _bounds(op.step)
+    longest = max(map(abs, steps))
+    low, high = min(starts[0], stops[0]), max(starts[1], stops[1])
+    return high - low + longest <= _LARGEST and stops[1] + longest <= _LARGEST and stops[0] - longest >= -_LARGEST
 
 
 def _bounds(value: nodes.ValueOp) -> tuple[int, int]:

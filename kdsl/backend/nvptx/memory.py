@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from kdsl.backend.llvm.module import freeze, memory_type, value_type
 from kdsl.backend.nvptx import atomics
-from kdsl.backend.nvptx.entry import CONSTANT, SHARED, Entry, opaque
+from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.instructions.clusters import remote_address
 from kdsl.backend.nvptx.scopes import Scopes
@@ -31,8 +31,10 @@ _I64: Final = ir.IntType(64)
 _DYNAMIC_SHARED: Final = "kdsl_dynamic_shared"
 DYNAMIC_SHARED_DECLARATION: Final = f".extern .shared .align {LARGEST_ALIGNMENT} .b8 {_DYNAMIC_SHARED}[];"
 """What PTX says of the dynamic shared memory: it has no size before the launch, so it is declared as something from outside."""
-_HELD: Final = (1, 1 << 20)
-"""Weights of a check that fails, and of one that holds."""
+_WIDEST: Final = 16
+"""Bytes of the widest read."""
+HELD: Final = (1 << 20, 1)
+"""Weights of a check that holds, and of one that fails."""
 
 
 class Memory:
@@ -46,6 +48,10 @@ class Memory:
         self._builder = builder
         self._failures = failures
         self._cluster_size = kernel.attributes.cluster_size
+        self.held: Any = None
+        """Where a loop notes that its checks have held, if it does not record failures (`speculation`)."""
+        self.tested: frozenset[nodes.Op] = frozenset()
+        """Reads in it that were tested before it began."""
         self._bases: dict[nodes.Array, Any] = {}
         self._layout = shared_layout(kernel.arrays, kernel.shared_views)
         self._scopes = Scopes(builder.module, [*self._layout.offsets, *kernel.shared_views] if self._layout.is_dynamic else ())
@@ -97,11 +103,16 @@ class Memory:
 
     def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
         """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
+        if self.held is not None:
+            return self._load(op, indices, rank)
         return self._guarded(op, indices, rank, lambda: self._load(op, indices, rank))
 
     def load_vector(self, op: nodes.LoadVector, indices: list[Any], rank: Any = None) -> list[Any]:
         """The numbers, or 0 in all places where a check fails: one access of several words (PTX ISA, "ld", `.v2` and `.v4`)."""
-        whole = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, op.lanes))
+        if self.held is not None:
+            whole = self._load(op, indices, rank, op.lanes)
+        else:
+            whole = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, op.lanes))
         return [self._builder.extract_element(whole, _I32(lane)) for lane in range(op.lanes)]
 
     def store_vector(self, op: nodes.StoreVector, indices: list[Any], values: list[Any], rank: Any = None) -> None:
@@ -165,7 +176,7 @@ class Memory:
         """Record a failure, and dimension, index and extent if they are given, unless the condition holds."""
         b = self._builder
         held, failed = b.append_basic_block("held"), b.append_basic_block("failed")
-        b.cbranch(condition, held, failed).set_weights(_HELD[::-1])
+        b.cbranch(condition, held, failed).set_weights(HELD)
         b.position_at_end(failed)
         dimension, index, extent = about or (_I64(0),) * 3
         self._failures.record(b, self._entry, site, b.trunc(dimension, _I32), index, extent)
@@ -183,20 +194,32 @@ class Memory:
     def _check(self, op: nodes.Access | nodes.Check, indices: list[Any], rank: Any) -> tuple[Any, Any]:
         """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
         b = self._builder
-        extents = [*self.extents(op.memory), *(_I64(extent) for extent in nodes.extents_within(op))]
-        if isinstance(op, nodes.LoadVector | nodes.StoreVector):
-            extents[-1] = b.udiv(extents[-1], _I64(op.lanes))  # a shift
+        extents = self._extents(op)
         if rank is not None:
             indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
-        # A negative index is a large unsigned one; an extent is never negative
-        insides = [b.icmp_unsigned("<", index, extent) for index, extent in zip(indices, extents, strict=True)]
-        holds = insides[0]
-        for inside in insides[1:]:
-            holds = b.and_(holds, inside)
+        insides = self._insides(indices, extents)
         good, bad, after = (b.append_basic_block(name) for name in ("inside", "outside", "after"))
-        b.cbranch(holds, good, bad).set_weights(_HELD[::-1])
+        b.cbranch(functools.reduce(b.and_, insides), good, bad).set_weights(HELD)
         b.position_at_end(bad)
-        last = len(indices) - 1
+        self._record(op, indices, extents, insides)
+        b.branch(after)
+        b.position_at_end(good)
+        return bad, after
+
+    def _extents(self, op: nodes.Access | nodes.Check) -> list[Any]:
+        """What the indices of an access have to be below."""
+        extents = [*self.extents(op.memory), *(_I64(extent) for extent in nodes.extents_within(op))]
+        if isinstance(op, nodes.LoadVector | nodes.StoreVector):
+            extents[-1] = self._builder.udiv(extents[-1], _I64(op.lanes))  # a shift
+        return extents
+
+    def _insides(self, indices: list[Any], extents: list[Any]) -> list[Any]:
+        """Whether each index is inside. A negative one is a large unsigned one; an extent is never negative."""
+        return [self._builder.icmp_unsigned("<", index, extent) for index, extent in zip(indices, extents, strict=True)]
+
+    def _record(self, op: nodes.Access | nodes.Check, indices: list[Any], extents: list[Any], insides: list[Any]) -> None:
+        """Record the first index that is not inside."""
+        b, last = self._builder, len(indices) - 1
         dimension, index, extent = _I32(last), indices[last], extents[last]
         for number in reversed(range(last)):
             inside = insides[number]
@@ -204,9 +227,15 @@ class Memory:
             index = b.select(inside, index, indices[number])
             extent = b.select(inside, extent, extents[number])
         self._failures.record(b, self._entry, op.site, dimension, index, extent)
-        b.branch(after)
-        b.position_at_end(good)
-        return bad, after
+
+    def _noted(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], address: Any) -> Any:
+        """Where to read in a loop that records no failures: at the address if all indices are inside, else zeros; and that is noted."""
+        b = self._builder
+        holds = functools.reduce(b.and_, self._insides(indices, self._extents(op)))
+        b.store(b.and_(b.load(self.held, typ=ir.IntType(1)), holds), self.held)
+        chosen = b.select(holds, address, _zeros(b.module))
+        chosen.set_metadata("unpredictable", b.module.add_metadata([]))  # so that LLVM makes no branch of it
+        return chosen
 
     def _load(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], rank: Any, lanes: int | None = None) -> Any:
         """An element or a number in it, or so many numbers as an LLVM vector."""
@@ -216,7 +245,9 @@ class Memory:
         if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
             return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
         address = self.address(memory, indices, rank, field, lanes)
-        loaded = b.load(address, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
+        at = functools.partial(b.load, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
+        noted = self.held is not None and op.checked and op not in self.tested
+        loaded = at(self._noted(op, indices, address)) if noted else at(address)
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):
@@ -291,6 +322,19 @@ def _linear(builder: ir.IRBuilder, shape: Sequence[int], indices: Sequence[Any])
     for index, extent in zip(indices[1:], shape[1:], strict=True):
         linear = builder.add(builder.mul(linear, _I64(extent)), index)
     return linear
+
+
+def _zeros(module: ir.Module) -> Any:
+    """As many zeros as the widest read takes."""
+    name = internal("constant", _WIDEST)
+    if name not in module.globals:
+        variable = ir.GlobalVariable(module, ir.ArrayType(_I8, _WIDEST), name, addrspace=GLOBAL)
+        variable.linkage = "internal"
+        variable.global_constant = True
+        variable.initializer = ir.Constant(ir.ArrayType(_I8, _WIDEST), None)
+        variable.align = _WIDEST
+        opaque(variable)
+    return module.globals[name]
 
 
 def _dynamic_shared(module: ir.Module) -> Any:

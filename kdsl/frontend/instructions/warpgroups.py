@@ -83,8 +83,7 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
     base = None if isinstance(fragment, Group) else shared_array(ctx, row, fragment, places["a"], writes=False)
     types = _types(ctx, row, base, right, given["type"], places)
     product = PRODUCTS[types[1]]
-    registers = _accumulators(ctx, row, given["accumulator"], product, places["accumulator"])
-    columns = 2 * len(registers)
+    registers, columns = _accumulators(ctx, row, given["accumulator"], product, places["accumulator"])
     across = [flag(ctx, row, given[name], places[name], f"`{name}`") for name in ("transpose_a", "transpose_b")]
     for side, name in zip(across, ("transpose_a", "transpose_b"), strict=True):
         if side and not product.transposes:
@@ -112,7 +111,7 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
         arguments=(accumulate, *left, tile.offset, *before),
         elements=(*elements, tile.element),
         options=options,
-        results=(DTYPES[product.accumulator],) * len(registers),
+        results=tuple(register.type for register in registers),
         variant=".".join(types) if ".".join(types) in row.variants else "",
     )
     for register, result in zip(registers, results, strict=True):
@@ -157,23 +156,25 @@ def _types(ctx: Context, row: Intrinsic, a: ArrayRef | None, b: ArrayRef, given:
     return left, right
 
 
-def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, node: ast.AST) -> list[nodes.Variable]:
-    """The variables of the accumulators in order."""
+def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, node: ast.AST) -> tuple[list[nodes.Variable], int]:
+    """The variables of the accumulators in order, and the columns that they are. Those that are u32 are pairs of f16."""
     wanted = DTYPES[product.accumulator]
-    if not isinstance(value, ArrayRef) or value.array.space != "local" or len(value.array.shape) != 1 or value.array.type is not wanted:
+    types = (wanted, U32) if product.packs else (wanted,)
+    if not isinstance(value, ArrayRef) or value.array.space != "local" or len(value.array.shape) != 1 or value.array.type not in types:
         raise ctx.error(
             f"the accumulators of {row.name}() are a local array of {wanted} of one dimension, not {describe(value)}",
             node,
-            f"make them with local_array(N // 2, {wanted})",
+            f"make them with local_array(N // 2, {wanted})" + (", or local_array(N // 4, u32) for sums in f16" if product.packs else ""),
         )
     array = value.array
-    columns = 2 * array.size
+    each = 4 if array.type is U32 else 2
+    columns = each * array.size
     step = 16 if wanted.is_integer and columns > 32 else 8
     if columns % step or not 8 <= columns <= MOST_COLUMNS:
         raise ctx.error(
             f"{array.size} accumulators per thread are a product of {columns} columns",
             node,
-            f"N is a multiple of {step} of at most {MOST_COLUMNS}; there are N // 2 accumulators",
+            f"N is a multiple of {step} of at most {MOST_COLUMNS}; there are N // {each} accumulators",
         )
     if value.registers is None:
         raise ctx.error(
@@ -181,7 +182,7 @@ def _accumulators(ctx: Context, row: Intrinsic, value: Value, product: Product, 
             node,
             "index it with numbers that the compiler knows only: loop with unroll()",
         )
-    return [value.registers[(position,)] for position in range(array.size)]
+    return [value.registers[(position,)] for position in range(array.size)], columns
 
 
 def _fragment(

@@ -22,16 +22,18 @@ class Product:
     """Whether operands in shared memory may lie with k across the rows."""
     partners: tuple[str, ...]
     """Types of the other operand."""
+    packs: bool = False
+    """Whether there are also sums in f16, two per register."""
 
 
 PRODUCTS: Final[dict[str, Product]] = {
     "bf16": Product("bf16", "f32", 16, True, ("bf16",)),
-    "f16": Product("f16", "f32", 16, True, ("f16",)),
+    "f16": Product("f16", "f32", 16, True, ("f16",), packs=True),
     "tf32": Product("f32", "f32", 8, False, ("tf32",)),
     "s8": Product("i8", "i32", 32, False, ("s8", "u8")),
     "u8": Product("u8", "i32", 32, False, ("s8", "u8")),
-    "e4m3": Product("u8", "f32", 32, False, ("e4m3", "e5m2")),
-    "e5m2": Product("u8", "f32", 32, False, ("e4m3", "e5m2")),
+    "e4m3": Product("u8", "f32", 32, False, ("e4m3", "e5m2"), packs=True),
+    "e5m2": Product("u8", "f32", 32, False, ("e4m3", "e5m2"), packs=True),
 }
 """By PTX's name of the type of an operand."""
 OF_ELEMENTS: Final = {"bf16": "bf16", "f16": "f16", "f32": "tf32", "i8": "s8", "u8": "u8"}
@@ -54,7 +56,7 @@ _END: Final = "wgmma_commit()\nwgmma_wait(0)\ny[t] = bf16(c[0])\n"
 # fmt: off
 warp_group_index = row("warp_group_index", "() -> i64", ToSpecial("warp_group_index"), "Number of the warpgroup in its block: `warp_index() // 4`. The compiler knows that it is the same in the whole warpgroup.", isa="%tid, shfl.sync")
 wgmma_fence = row("wgmma_fence", "() -> None", ToInstruction("wgmma_fence"), "Order accesses to accumulators and to fragments in registers before the products that follow: in front of the first product, and whenever other code has touched them.", memory="orders", element="u32", example="wgmma_fence()", isa="wgmma.fence", **_ROW)
-wgmma = row("wgmma", '(accumulator, a, a_index, b, b_index, accumulate: bool = True, transpose_a: bool = False, transpose_b: bool = False, type = "") -> None', ToInstruction("wgmma"), "Start a matrix product: add (or with `accumulate=False` store) the 64 x N product of two tiles to the accumulators, a local array of N / 2 elements per thread. `type` says what the elements are where their type does not: `\"e4m3\"`, `\"e5m2\"`, or a pair for both operands.", memory="reads", element="bf16", example=_PRODUCT + _END, isa="wgmma.mma_async", variants=MIXED, **_ROW)
+wgmma = row("wgmma", '(accumulator, a, a_index, b, b_index, accumulate: bool = True, transpose_a: bool = False, transpose_b: bool = False, type = "") -> None', ToInstruction("wgmma"), "Start a matrix product: add (or with `accumulate=False` store) the 64 x N product of two tiles to the accumulators, a local array of N / 2 elements per thread (N / 4 of u32 are sums in f16, two in each). `type` says what the elements are where their type does not: `\"e4m3\"`, `\"e5m2\"`, or a pair for both operands.", memory="reads", element="bf16", example=_PRODUCT + _END, isa="wgmma.mma_async", variants=MIXED, **_ROW)
 wgmma_commit = row("wgmma_commit", "() -> None", ToInstruction("wgmma_commit"), "Make a group of the products started since the last one.", memory="orders", element="bf16", example=_PRODUCT + _END, isa="wgmma.commit_group", **_ROW)
 wgmma_wait = row("wgmma_wait", "(pending: int = 0) -> None", ToInstruction("wgmma_wait"), "Wait until at most `pending` of the newest groups are under way; accumulators of the others may be read, and their tiles written, then.", memory="orders", element="bf16", example=_PRODUCT + _END, isa="wgmma.wait_group", **_ROW)
 # fmt: on

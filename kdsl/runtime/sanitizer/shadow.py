@@ -125,6 +125,13 @@ def wrote(array: Array) -> None:
         found.wrote(array.address, array.nbytes)
 
 
+def lent(array: Array) -> None:
+    """Another library may write to the memory of an array, unseen: all of it counts as written."""
+    found: Any = array.memory.shadow
+    if found is not None:
+        found.wrote(array.memory.address, array.memory.nbytes)
+
+
 def copied(to: Array, source: Array) -> None:
     """The host has copied an array."""
     found: Any = to.memory.shadow

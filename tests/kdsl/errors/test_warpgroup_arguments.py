@@ -6,6 +6,7 @@ import kdsl
 from kdsl import (
     SliceMut,
     bf16,
+    f16,
     f32,
     f64,
     function,
@@ -102,6 +103,25 @@ def test_accumulators() -> None:
         wgmma(local_array(20, i32), s, (0, 0), s, (0, 0))
 
     refused(integers, "40 columns", at="local_array(20, i32)", hint="multiple of 16")
+
+    @kernel(grid=1, block=128)
+    def pairs(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 64), f16, swizzle=128)
+        wgmma(local_array(3, u32), s, (0, 0), s, (0, 0))
+
+    refused(pairs, "3 accumulators per thread are a product of 12 columns", at="local_array(3, u32)", hint="N // 4 accumulators")
+
+    @kernel(grid=1, block=128)
+    def pairs_of_bf16(y: SliceMut[f32]) -> None:
+        s = shared_array((64, 64), bf16, swizzle=128)
+        wgmma(local_array(2, u32), s, (0, 0), s, (0, 0))
+
+    refused(
+        pairs_of_bf16,
+        "are a local array of f32 of one dimension, not a local array of u32",
+        at="local_array(2, u32)",
+        hint="local_array(N // 2, f32)",
+    )
 
 
 def test_operands() -> None:

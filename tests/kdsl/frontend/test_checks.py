@@ -115,7 +115,7 @@ def test_a_checked_build_checks_everything_of_views() -> None:
     from kdsl.frontend.build import build
 
     kernel = define("@kernel(grid=1)\ndef k(y: SliceMut[f32]) -> None:\n    if 3 in y:\n        y[3] = y.unchecked[2]\n")["k"]
-    ir = build(kernel._source, kernel.declaration, {}, {}, checked=True)
+    ir = build(kernel._source, kernel.declaration, {}, {}, checks="all")
     assert checked(ir) == ["y", "y"]
 
 

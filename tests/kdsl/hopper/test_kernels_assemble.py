@@ -10,7 +10,7 @@ import test_copies as copies
 import test_matmul as matrices
 import test_products as products
 
-from kdsl import bf16, f16, f32, i8, i32
+from kdsl import bf16, f16, f32, i8, i32, u8
 from kdsl.compiler import Kernel
 from kdsl.lang.types import dtype
 from kdsl.testing.ptx import assemble
@@ -36,6 +36,11 @@ EIGHTS = [
     (products.eights, {"N": n, "A": a == products.E5M2, "B": b == products.E5M2, "REGISTERS": registers})
     for a, b, n, registers in products.EIGHTS
 ]
+SHORT = [
+    (products.short_sums, {"T": u8 if of.itemsize == 1 else f16, "N": n, "FRESH": fresh, **products.short_settings(of)})
+    for of, n, fresh in products.SHORT
+    if n <= 200
+]
 OTHERS = [
     *[(copies.box, {"T": of, "ROWS": 8, "WIDE": (span or 16) // of.itemsize, "SPAN": span}) for of in (f32, i8) for span in (0, 32, 128)],
     *[
@@ -50,7 +55,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(
     ("kernel", "settings"),
-    [*PLAIN, *ALONG, *ACROSS, *EIGHTS, *OTHERS],
+    [*PLAIN, *ALONG, *ACROSS, *EIGHTS, *SHORT, *OTHERS],
     ids=lambda v: v.name if isinstance(v, Kernel) else "-".join(map(str, v.values())),
 )
 def test_it_assembles(kernel: Any, settings: dict[str, Any]) -> None:

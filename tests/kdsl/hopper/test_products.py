@@ -18,7 +18,9 @@ from kdsl import (
     Slice,
     SliceMut,
     bf16,
+    bits_f16x2,
     f16,
+    f16x2_bits,
     f32,
     fence_async_proxy,
     function,
@@ -339,6 +341,63 @@ def test_floats_of_eight_bits(gpu: Any, a_of: np.dtype[Any], b_of: np.dtype[Any]
     c = gpu.array(start)
     eights(gpu.array(a.view(np.uint8)), gpu.array(b.view(np.uint8)), c, n, a_of == E5M2, b_of == E5M2, registers)
     np.testing.assert_array_equal(c.numpy(), start + a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+@kernel(grid=1, block=128)
+def short_sums(
+    a: Slice[T, D2], b: Slice[T, D2], c: SliceMut[f16, D2], N: Const[int], K: Const[int], B: Const[bool], FRESH: Const[bool]
+) -> None:
+    """C = C + A B^T of 64 x 2 K and N x 2 K with sums in f16, of f16 or of floats of 8 bits; without C if FRESH."""
+    left = shared_array((64, 2 * K), a.dtype, swizzle=64)
+    right = shared_array((N, 2 * K), a.dtype, swizzle=64)
+    t = thread_index()
+    for i in range(t, 64 * 2 * K, 128):
+        left[i // (2 * K), i % (2 * K)] = a[i // (2 * K), i % (2 * K)]
+    for i in range(t, N * 2 * K, 128):
+        right[i // (2 * K), i % (2 * K)] = b[i // (2 * K), i % (2 * K)]
+    fence_async_proxy()
+    sync_threads()
+    sums = local_array(N // 4, u32)
+    for i in unroll(N // 4):
+        row, column = sum_row(2 * i), sum_column(2 * i)
+        sums[i] = f16x2_bits(f32(c[row, column]), f32(c[row, column + 1]))
+    wgmma_fence()
+    for k in unroll(2):
+        if K == 16:
+            wgmma(sums, left, (0, K * k), right, (0, K * k), accumulate=k > 0 or not FRESH)
+        else:
+            wgmma(sums, left, (0, K * k), right, (0, K * k), accumulate=k > 0 or not FRESH, type="e5m2" if B else "e4m3")
+    wgmma_commit()
+    wgmma_wait(0)
+    for i in unroll(N // 4):
+        low, high = bits_f16x2(sums[i])
+        c[sum_row(2 * i), sum_column(2 * i)] = f16(low)
+        c[sum_row(2 * i), sum_column(2 * i) + 1] = f16(high)
+
+
+SHORT = [
+    (np.dtype(np.float16), 8, True),
+    (np.dtype(np.float16), 200, False),
+    (np.dtype(np.float16), 256, False),
+    (E4M3, 24, False),
+    (E5M2, 128, True),
+]
+
+
+def short_settings(of: np.dtype[Any]) -> dict[str, Any]:
+    return {"K": 32 // of.itemsize, "B": of == E5M2}
+
+
+@on_hopper
+@pytest.mark.parametrize(("of", "n", "fresh"), SHORT, ids=str)
+def test_sums_of_sixteen_bits(gpu: Any, of: np.dtype[Any], n: int, fresh: bool) -> None:
+    chosen = short_settings(of)
+    a, b = whole((64, 2 * chosen["K"]), of, 21), whole((n, 2 * chosen["K"]), of, 22, 2)
+    start = whole((64, n), np.float16, 23, 16)
+    held = np.dtype(np.uint8) if of.itemsize == 1 else of
+    c = gpu.array(poisoned((64, n), np.float16) if fresh else start)
+    short_sums(gpu.array(a.view(held)), gpu.array(b.view(held)), c, n, FRESH=fresh, **chosen)
+    np.testing.assert_array_equal(c.numpy(), (0 if fresh else start) + a.astype(np.float64) @ b.astype(np.float64).T)
 
 
 @kernel(grid=1, block=128)

@@ -103,7 +103,7 @@ def test_wrong_arguments_change_nothing() -> None:
         ({"y": x[:5]}, "overlap"),
         ({"x": y}, "overlap"),
         ({"y": freed}, "freed"),
-        ({"y": y.numpy()}, "parameter y"),
+        ({"y": y.numpy().astype(np.complex64)}, "parameter y"),
         ({"y": CPU.zeros(5, i32)}, "parameter y"),
         ({"p": Line(a=1.0, b=1.0, first=4)}, "contract"),
         ({"p": None}, "parameter p"),

@@ -9,9 +9,11 @@ import ctypes
 import itertools
 import re
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 
 from kdsl.runtime import cuda, device
 
+sys.path.insert(0, str(Path(__file__).parent))
 HANDLES = itertools.count(1000)
 
 
@@ -48,7 +51,8 @@ class FakeDriver:
         self.log: list[tuple[str, tuple[Any, ...]]] = []
         self.current.context = 0
         self.memory: dict[int, Any] = {}
-        self.streams: dict[int, set[int]] = {}
+        self.streams: dict[int, set[int]] = {1: set()}  # the legacy default stream
+        self.blocking: set[int] = set()
         self.events: dict[int, int] = {}
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
@@ -194,6 +198,11 @@ class FakeDriver:
         self.in_context()
         self.memory.pop(int(address), None)
 
+    def do_cuPointerGetAttribute(self, attribute: Any, address: int) -> int:
+        assert attribute.name == "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"
+        assert address
+        return 0
+
     def do_cuMemGetInfo(self) -> tuple[int, int]:
         return 5, 10
 
@@ -235,9 +244,12 @@ class FakeDriver:
     # --------------------------------------------------------------------------------------------------------------- streams and events
 
     def do_cuStreamCreate(self, flags: int) -> Any:
-        assert flags == self._real.CUstream_flags.CU_STREAM_NON_BLOCKING.value
+        kinds = self._real.CUstream_flags
+        assert flags in (kinds.CU_STREAM_DEFAULT.value, kinds.CU_STREAM_NON_BLOCKING.value)
         handle = next(HANDLES)
         self.streams[handle] = set()
+        if flags == kinds.CU_STREAM_DEFAULT.value:
+            self.blocking.add(handle)
         return self._real.CUstream(handle)
 
     def do_cuStreamDestroy(self, stream: Any) -> None:

@@ -50,6 +50,16 @@ def made(how: str, device: Any) -> Any:
             x = device.empty(N, f32)
             copying()(device.array(values), x)
             return x
+        case "NumPy's":
+            return values
+        case "lent to NumPy":
+            x = device.empty(N, f32)
+            np.from_dlpack(x)[:] = values
+            return x
+        case "NumPy's of ours":
+            x = device.empty(N, f32)
+            np.from_dlpack(x)[:] = values
+            return np.from_dlpack(x)
         case "empty":
             return device.empty(N, f32)
         case "copied from empty":
@@ -64,7 +74,10 @@ def made(how: str, device: Any) -> Any:
             raise ValueError(how)
 
 
-@pytest.mark.parametrize("how", ["array", "zeros", "full", "copied from the host", "copied", "in parts", "by a kernel"])
+@pytest.mark.parametrize(
+    "how",
+    ["array", "zeros", "full", "copied from the host", "copied", "in parts", "by a kernel", "NumPy's", "lent to NumPy", "NumPy's of ours"],
+)
 def test_written(how: str) -> None:
     device = kdsl.device("cpu")
     with sanitized() as found:

@@ -198,7 +198,7 @@ def test_checked_builds_check_unchecked_elements(device: Any, monkeypatch: pytes
             whole = x.unchecked[n]
             y[0] = whole.value + x.unchecked[n].momentum.first + x.unchecked[0].history[n - n]
 
-    monkeypatch.setattr(kdsl.compiler, "_checked_builds", True)
+    monkeypatch.setattr(kdsl.compiler, "_checks", "all")
     y = device.full(1, np.nan, f32)
     k(y, device.array(random(3, Sample)), 3)
     with pytest.raises(BoundsError, match="read outside array x: index 3"):

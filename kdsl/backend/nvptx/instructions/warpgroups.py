@@ -44,7 +44,7 @@ def _wgmma(e: Emission) -> Sequence[Any]:
     the accumulators."""
     b, options = e.builder, e.op.options
     product, n = PRODUCTS[str(options["a"])], int(options["n"])  # type: ignore[arg-type]
-    count = n // 2
+    count = len(e.op.results)
     accumulate, *rest = e.arguments
     accumulators = rest[-count:]
     if options["a_registers"]:
@@ -63,7 +63,8 @@ def _wgmma(e: Emission) -> Sequence[Any]:
     if product.transposes:
         more += "" if options["a_registers"] else f", {int(bool(options['transpose_a']))}"
         more += f", {int(bool(options['transpose_b']))}"
-    kinds = f"{'s32' if product.accumulator == 'i32' else 'f32'}.{options['a']}.{options['b']}"
+    sums = "s32" if product.accumulator == "i32" else "f32" if count == n // 2 else "f16"
+    kinds = f"{sums}.{options['a']}.{options['b']}"
     name = f"wgmma.mma_async.sync.aligned.m64n{n}k{product.k}.{kinds}"
     text = f"{{ .reg .pred p; {flag} {name} {assembly.vector(0, count)}, {shown}, ${first + len(left)}, p{more}; }}"
     letter = assembly.letter(accumulators[0].type)
