@@ -7,6 +7,7 @@ each line, so that what was measured stays if the rest takes too long. Schedules
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -25,6 +26,7 @@ from staleynet.ops.matmul import Operand, Precision, matmul, row_major, transpos
 PRECISIONS: dict[str, Precision] = {
     "wgmma": "bf16",
     "parts": "bf16",
+    "tf32": "tf32",
     "3xtf32": "3xtf32",
     "fp32": "fp32",
     "mma": "bf16",
@@ -119,8 +121,10 @@ def tune(device: kdsl.Device, families: list[str], shapes: list[Shape]) -> Itera
             m, n, k, batch, *_ = shape
             launch = product(numbers[precision], family, shape)
             runs = {}
-            for name in schedules.SCHEDULES[family]:
-                with schedules.forced(family, name):
+            for name, schedule in schedules.SCHEDULES[family].items():
+                if shape[4:] == (True, True) and not getattr(schedule, "turns", True):
+                    continue
+                with schedules.forced(family, name), schedules.mma_alone() if family == "mma" else contextlib.nullcontext():
                     launch()
                     if schedules.asked(family) is None:
                         break  # products of this shape go another way
@@ -143,7 +147,7 @@ def main() -> None:
     device = kdsl.device(options.device)
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
-    families = options.family or (["wgmma", "parts", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"])
+    families = options.family or (["wgmma", "parts", "tf32", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"])
     shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]

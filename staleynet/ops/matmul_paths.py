@@ -15,9 +15,12 @@ from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_p
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
+from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products, parts_in_stages
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
+_WIDE = 4096
+"""Rows or columns of C from which on, of two operands of tf32 with k across, a copy of the smaller one costs less than turning it tile by tile."""
 ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
 PASSING = 40 << 20
@@ -146,6 +149,8 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
 
 def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
+    if _is_across(a, f32) and _is_across(b, f32) and max(c.shape[2:]) >= _WIDE:
+        a, b = (packed(a, f32), b) if c.shape[2] < c.shape[3] else (a, packed(b, f32))
     c_across = not _is_across(a, f32)
     if c_across:
         a, b = b, a
@@ -158,7 +163,7 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> No
         name = _schedule("tf32", made, left.shape[2], (True, b_across))
         work = _work(made, SCHEDULES["tf32"][name], alpha, accumulate)
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, matmul_tf32.BOX), _rounding(right, matmul_tf32.BOX), work)
+        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, BOX), _rounding(right, BOX), work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 

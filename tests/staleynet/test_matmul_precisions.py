@@ -113,7 +113,7 @@ def test_precisions_at_awkward_sizes(device: kdsl.Device, precision: Precision, 
 def test_transposed_operands(device: kdsl.Device, precision: Precision, turned: tuple[bool, bool, bool]) -> None:
     check(device, precision, (72, 136, 40), turned=turned, seed=1)
     if device.target != "cpu":
-        for size in LARGE:
+        for size in [*LARGE, *([(264, 4104, 64)] if precision == "tf32" else [])]:  # of the last the smaller operand is copied
             check(device, precision, size, turned=turned, seed=2)
 
 
@@ -148,7 +148,7 @@ def test_bias_and_gelu(device: kdsl.Device, precision: Precision) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     size = (40, 24, 4096)
-    assert parts_along_k(precision, *size, 1) == 8
+    assert parts_along_k(precision, *size, 1) == (16 if precision == "3xtf32" else 8)
     check(device, precision, size, seed=13)
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
 
@@ -199,6 +199,9 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("bf16", 512, 2048, 8192, 1) == 1
     assert parts_along_k("bf16", 512, 512, 16384, 1) == 4
     assert parts_along_k("fp32", 512, 512, 16384, 1) == 16
+    assert parts_along_k("tf32", 512, 2048, 8192, 1) == 4
+    assert parts_along_k("3xtf32", 512, 2048, 8192, 1) == 2
+    assert parts_along_k("3xtf32", 256, 256, 8192, 1) == 32
     assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
     assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
 
