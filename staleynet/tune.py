@@ -22,7 +22,14 @@ from kdsl import bf16
 from staleynet.ops import schedules
 from staleynet.ops.matmul import Operand, Precision, matmul, row_major, transposed
 
-PRECISIONS: dict[str, Precision] = {"wgmma": "bf16", "parts": "bf16", "3xtf32": "3xtf32", "fp32": "fp32", "mma": "bf16"}
+PRECISIONS: dict[str, Precision] = {
+    "wgmma": "bf16",
+    "parts": "bf16",
+    "3xtf32": "3xtf32",
+    "fp32": "fp32",
+    "mma": "bf16",
+    "pipelined": "fp32",
+}
 """What a family is measured with."""
 WIDTHS = (256, 512, 1024)
 """Widths of models."""
@@ -136,7 +143,7 @@ def main() -> None:
     device = kdsl.device(options.device)
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
-    families = options.family or ["wgmma", "parts", "3xtf32", "fp32"]
+    families = options.family or (["wgmma", "parts", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"])
     shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""The ways of a matrix product through the kernels for tensor cores, and for the ordinary cores of Hopper.
+"""The ways of a matrix product through the kernels for tensor cores, and through those with large tiles for the ordinary cores.
 
 Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C
 that the product cannot write, another kernel that combines them.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
@@ -55,19 +55,21 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
         _wgmma(c, a, b, precision, epilogue)
 
 
-def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    """The same in fp32 on the ordinary cores of Hopper; the bits are those of the other fp32 kernels."""
-    left, a_across = _either_way(a, f32)
-    right, b_across = _either_way(b, f32)
+def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+    """The same in fp32 on the ordinary cores of a GPU; the bits are those of the other fp32 kernels."""
+    has_engine = on_hopper(c.base)
+    (left, a_across), (right, b_across) = (_either_way(x, f32) if has_engine else _in_fours(x) for x in (a, b))
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
+    in_fours = left.in_vectors(4) and right.in_vectors(4)
+    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("fp32", out, k, (a_across, b_across))
-        rest = k % SCHEDULES["fp32"][name].depth != 0
+        name = _schedule(family, out, k, (a_across, b_across))
+        rest = k % SCHEDULES[family][name].depth != 0
         # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-        _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
+        _fp32_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest, has_engine)(
             out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
         )
 
@@ -221,6 +223,17 @@ def _either_way(x: Matrix, element: Any) -> tuple[Matrix, bool]:
     return packed(x, element), False
 
 
+def _in_fours(x: Matrix) -> tuple[Matrix, bool]:
+    """Matrices whose rows are whole vectors of four, and whether they are given transposed."""
+    if x.in_vectors(4):
+        return x, False
+    if x.turned.in_vectors(4):
+        return x.turned, True
+    copy = packed(x.turned, f32)
+    # up to whole vectors there are more rows of x, which no element of C needs; more of k would be added
+    return Matrix(copy.base, (*copy.shape[:3], copy.strides[2]), copy.strides), True
+
+
 def _along(x: Matrix, element: Any) -> Matrix:
     """Matrices that the copy engine reads, with rows along k."""
     return x if _is_ready(x, element) else packed(x, element)
@@ -280,8 +293,11 @@ def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
 
 
 @functools.cache
-def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool) -> Kernel:
-    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+def _fp32_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool, early: bool) -> Kernel:
+    schedule = SCHEDULES["fp32"][name]
+    if isinstance(schedule, matmul_wide.Schedule):
+        return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+    return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest, early=early)
 
 
 @functools.cache

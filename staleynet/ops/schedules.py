@@ -11,8 +11,22 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 
+_WIDE: Final[dict[str, Any]] = {
+    "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
+    "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
+    "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216),
+    "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4),
+    "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
+}
+_PIPELINED: Final[dict[str, Any]] = {
+    "pipelined 128x128": matmul_pipelined.Schedule(128, 128, 2, 2, depth=8),
+    "pipelined 128x128 of 8 warps": matmul_pipelined.Schedule(128, 128, 2, 4),
+    "pipelined 128x64": matmul_pipelined.Schedule(128, 64, 2, 2),
+    "pipelined 64x128": matmul_pipelined.Schedule(64, 128, 1, 4),
+    "pipelined 64x64": matmul_pipelined.Schedule(64, 64, 1, 2),
+}
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
         "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
@@ -47,13 +61,9 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x64": matmul_tf32.Schedule(1, 64, 8),
         "128x64 2": matmul_tf32.Schedule(2, 64, 8, halves=1),
     },
-    "fp32": {
-        "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
-        "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
-        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216),
-        "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4),
-        "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
-    },
+    "fp32": {**_WIDE, **_PIPELINED},
+    "wide": _WIDE,
+    "pipelined": _PIPELINED,
     "mma": {
         "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
         "128x64": matmul_mma.Schedule(128, 64, 128, 4, 2, 2),
@@ -62,8 +72,18 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
 }
-"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands."""
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands; "fp32" has all that a Hopper GPU can
+take, "wide" those of the copy engine, and "pipelined" those of other GPUs.
+"""
 
+_WIDE_SPEED: Final = {"128x256": 1.0, "256x128": 0.97, "128x192": 0.95, "128x128": 0.86, "128x64": 0.82}
+_PIPELINED_SPEED: Final = {
+    "pipelined 128x128": 0.9,
+    "pipelined 128x128 of 8 warps": 0.75,
+    "pipelined 128x64": 0.78,
+    "pipelined 64x128": 0.8,
+    "pipelined 64x64": 0.75,
+}
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
         "128x256": 1.0,
@@ -91,7 +111,9 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "128x64": 0.54,
         "128x64 2": 0.5,
     },
-    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
+    "fp32": {**_WIDE_SPEED, **_PIPELINED_SPEED},
+    "wide": _WIDE_SPEED,
+    "pipelined": _PIPELINED_SPEED,
     "mma": {"128x256": 1.0, "128x64": 0.86, "64x128": 0.86, "64x64": 0.74, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""

@@ -3,6 +3,7 @@ within a block's memory."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -84,9 +85,23 @@ def test_tf32_with_k_across(name: str) -> None:
         assert spills(matmul_tf32.product(schedule, b_across=b_across, c_across=not b_across), "sm_90a") == 0
 
 
-@pytest.mark.parametrize("name", SCHEDULES["fp32"])
+@pytest.mark.parametrize("name", SCHEDULES["wide"])
 def test_fp32_with_warps_that_copy(name: str) -> None:
-    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+    assert spills(matmul_wide.product(SCHEDULES["wide"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        *zip(itertools.cycle(["sm_110", "sm_80", "sm_120", "sm_87", "sm_90a", "sm_89"]), SCHEDULES["pipelined"], strict=False),
+        ("sm_87", "pipelined 128x128"),
+    ],
+)
+def test_fp32_for_other_gpus(target: str, name: str) -> None:
+    kernel = matmul_pipelined.product(
+        SCHEDULES["pipelined"][name], a_across=False, b_across=True, rest=target == "sm_87", early=target == "sm_90a"
+    )
+    assert spills(kernel, target) == 0
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
@@ -106,5 +121,6 @@ def test_schedules_fit_a_block_and_tables_name_them() -> None:
         assert SCHEDULES["mma"][choose("mma", target, 16, limit, (4096, 4096, 4096, 1))].shared_bytes <= limit
     for family, entries in load("sm_90").items():
         assert set(entries.values()) <= set(SCHEDULES[family.split()[0]])
+    assert choose("pipelined", "sm_87", 16, LIMITS["sm_87"], (4096, 4096, 4096, 1)) == "pipelined 128x128"
     assert choose("wgmma", "sm_90", 132, 232_448, (8192, 8192, 8192, 1)).startswith("128x256")
     assert load("sm_80") == {}
