@@ -125,8 +125,8 @@ class Context:
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
         self.contract = Lengths({}, {})
-        self.bounds: tuple[list[Fact], Any] | None = None
-        """What was last worked out of sizes (`kdsl.frontend.symbolic`), and the facts that held there."""
+        self.sizes: Any = None
+        """What was worked out of sizes so far (`kdsl.frontend.symbolic`)."""
         self._blocks = [self.body]
         self._emitted = 0
         self._ends: dict[nodes.Block, tuple[dict[tuple[object, ...], nodes.ValueOp], dict[nodes.Variable, nodes.ValueOp]]] = {}

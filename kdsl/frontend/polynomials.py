@@ -33,14 +33,26 @@ class Polynomial:
         """A name."""
         return Polynomial.of({(name,): 1})
 
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
     def __add__(self, other: Polynomial) -> Polynomial:
-        sums = dict(self.terms)
-        for monomial, factor in other.terms:
-            sums[monomial] = sums.get(monomial, 0) + factor
-        return Polynomial.of(sums)
+        return self.plus(other, 1)
 
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other.times(-1)
+        return self.plus(other, -1)
+
+    def plus(self, other: Polynomial, times: int, monomial: Monomial = ()) -> Polynomial:
+        """Its sum with the product of another one with a single term, whose factor is not 0."""
+        sums = dict(self.terms)
+        for own, factor in other.terms:
+            place = tuple(sorted((*own, *monomial))) if monomial else own
+            total = sums.get(place, 0) + times * factor
+            if total:
+                sums[place] = total
+            else:
+                del sums[place]
+        return Polynomial(frozenset(sums.items()))
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         sums: dict[Monomial, int] = {}
@@ -50,9 +62,9 @@ class Polynomial:
                 sums[product] = sums.get(product, 0) + a * b
         return Polynomial.of(sums)
 
-    def times(self, factor: int, monomial: Monomial = ()) -> Polynomial:
-        """Its product with a single term."""
-        return Polynomial.of({tuple(sorted((*own, *monomial))): factor * number for own, number in self.terms})
+    def times(self, factor: int) -> Polynomial:
+        """Its product with a number that is not 0."""
+        return self if factor == 1 else Polynomial(frozenset((monomial, factor * number) for monomial, number in self.terms))
 
     def over(self, divisor: Polynomial) -> Polynomial | None:
         """Its quotient by a single term, if that is a polynomial, too."""
@@ -72,9 +84,29 @@ class Polynomial:
         """All names in it."""
         return frozenset(name for monomial, _ in self.terms for name in monomial)
 
-    def least(self, ranges: Mapping[str, tuple[int, int]]) -> int:
-        """A number that it does not go below where every name is in its range."""
-        return sum(min(factor * end for end in _range(monomial, ranges)) for monomial, factor in self.terms)
+    def least(self, ranges: Mapping[Monomial, tuple[int, int]]) -> int:
+        """A number that it does not go below where every monomial is in its range."""
+        total = 0
+        for monomial, factor in self.terms:
+            total += factor * ranges[monomial][factor < 0]
+        return total
+
+
+class MonomialRanges(dict[Monomial, tuple[int, int]]):
+    """The ranges of products of names that are in these ranges, worked out when they are asked for."""
+
+    def __init__(self, names: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, monomial: Monomial) -> tuple[int, int]:
+        low, high = 1, 1
+        for name in monomial:
+            least, most = self._names[name]
+            corners = low * least, low * most, high * least, high * most
+            low, high = min(corners), max(corners)
+        self[monomial] = low, high
+        return low, high
 
 
 def quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -87,14 +119,6 @@ def quotient(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def _range(monomial: Monomial, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    low, high = 1, 1
-    for name in monomial:
-        corners = [a * b for a in (low, high) for b in ranges[name]]
-        low, high = min(corners), max(corners)
-    return low, high
-
-
 def without(term: tuple[Monomial, int], polynomial: Polynomial, relation: Polynomial, part: tuple[Monomial, int]) -> Polynomial | None:
     """A multiple of `polynomial`, by a number above 0, less one of `relation`, so that `term` is gone, which `part` of the relation is to cancel; both
     coefficients are negative."""
@@ -102,4 +126,4 @@ def without(term: tuple[Monomial, int], polynomial: Polynomial, relation: Polyno
     if rest is None:
         return None
     common = math.gcd(term[1], part[1])
-    return polynomial.times(-part[1] // common) - relation.times(-term[1] // common, rest)
+    return polynomial.times(-part[1] // common).plus(relation, term[1] // common, rest)

@@ -7,7 +7,7 @@ holds without any guard (`kdsl.ir.ranges`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kdsl.frontend.context import Context, Fact, Lengths
@@ -73,16 +73,22 @@ def holds(ctx: Context, *kinds: str) -> bool:
 
 def bounds(ctx: Context, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.Range:
     """What is known of an integer here: its range, narrowed by the guards, also by those of what it is computed from, up to a depth."""
+    rest = depth - isinstance(value, nodes.Binary)
+    return narrowed(ctx.facts, value, ranges.of if rest < 0 or not ctx.facts else lambda operand: bounds(ctx, operand, rest))
+
+
+def narrowed(facts: Iterable[Fact], value: nodes.ValueOp, of: Callable[[nodes.ValueOp], ranges.Range]) -> ranges.Range:
+    """The range of an integer, narrowed by what these facts say of it and by the ranges of its operands."""
     low, high = ranges.of(value)
     if isinstance(value, nodes.Cast) and value.operand.type.is_integer:
-        inner = bounds(ctx, value.operand, depth)
+        inner = of(value.operand)
         if value.type.minimum <= inner[0] and inner[1] <= value.type.maximum:  # the conversion changes nothing
             low, high = max(low, inner[0]), min(high, inner[1])
-    elif isinstance(value, nodes.Binary) and depth and ctx.facts:
-        narrower = ranges.binary(value.op, value.type, bounds(ctx, value.left, depth - 1), bounds(ctx, value.right, depth - 1))
+    elif isinstance(value, nodes.Binary):
+        narrower = ranges.binary(value.op, value.type, of(value.left), of(value.right))
         if narrower is not None:
             low, high = max(low, narrower[0]), min(high, narrower[1])
-    for fact in ctx.facts:
+    for fact in facts:
         if fact.left is value and fact.right is not None:
             high = min(high, ranges.of(fact.right)[1] - (fact.kind == "lt"))
         if fact.right is value and fact.left is not None:

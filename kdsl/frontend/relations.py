@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kdsl.frontend.polynomials import Polynomial
+from kdsl.frontend.polynomials import MonomialRanges, Polynomial
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _bounded(node: ast.expr) -> _Bounded:
                     return _Bounded(None, None)
                 if (name := named(axis.elts[0])) is not None:
                     counts.add(name)
-                elif count.names or count.least({}) < 1:
+                elif count.names or count.least(MonomialRanges({})) < 1:
                     return _Bounded(None, None)
                 last += (count - Polynomial.number(1)) * stride
             return _Bounded(last, None, frozenset(counts))

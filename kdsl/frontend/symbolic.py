@@ -2,8 +2,7 @@
 `p.rows * p.columns` elements, where guards and loops bound `row` and `column`.
 
 Values get bounds that are polynomials in what a launch gives (`polynomials.py`), from the operations that compute them and from the facts that hold;
-a bound holds only where nothing wraps, which is proved likewise. That such a polynomial is not negative follows from the contract (`relations.py`):
-multiples of its inequalities are taken away until no negative term is left that ranges of the sizes do not outweigh.
+a bound holds only where nothing wraps, which is proved likewise. That such a polynomial is not negative follows from the contract (`inequalities.py`).
 """
 
 from __future__ import annotations
@@ -11,25 +10,23 @@ from __future__ import annotations
 from typing import Final
 
 from kdsl.frontend import proofs
-from kdsl.frontend.context import Context
-from kdsl.frontend.polynomials import Monomial, Polynomial, without
-from kdsl.frontend.relations import expression, extent_name
+from kdsl.frontend.context import Context, Fact
+from kdsl.frontend.inequalities import ONE, Contract, Inequalities
+from kdsl.frontend.polynomials import Polynomial
+from kdsl.frontend.relations import extent_name
 from kdsl.ir import nodes, ranges
-from kdsl.lang.geometry import Grid, Rows, Size, Tiles
+from kdsl.lang.geometry import Grid, Tiles
 
 _DEEPEST: Final = 12
 """Operations and facts through which a bound is followed."""
-_STEPS: Final = 5
-"""Inequalities of the contract that one proof adds up."""
-_TRIES: Final = 40
-"""Polynomials that one proof looks at: the right one is nearly always among the first."""
 _TRIED: Final = 3
 """Bounds that are looked at to see that a value fits its type."""
-_MOST: Final = 8
-"""Bounds that are kept of a value."""
-_ROUNDS: Final = 16
-"""Times that what is learned of one size is used to learn of another."""
-_ONE: Final = Polynomial.number(1)
+_NUMBERS: Final = 4
+"""Operations through which at least a range is followed, if it is kept."""
+_WIDEST: Final = 64
+"""Operations of a value whose bounds are shared by places of the program."""
+_MOST: Final = (2, 8)
+"""Bounds that are kept of a value: few prove nearly all that can be proved, and more are tried only where they do not."""
 
 
 def inside(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int, lanes: int) -> bool:
@@ -40,161 +37,193 @@ def inside(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int,
         or lanes != (view.vector.lanes if view.vector and dimension == view.rank - 1 else 1)
     ):
         return False
-    bounds = _Bounds.at_present(ctx)
-    room = Polynomial.name(extent_name(view.name, dimension)) - _ONE
-    return any(bounds.proves(room - most) for most in bounds.of_exact(index))
+    if ctx.sizes is None:
+        ctx.sizes = _Sizes(Contract(ctx))
+    room = Polynomial.name(extent_name(view.name, dimension)) - ONE
+    for most in _MOST:
+        bounds = ctx.sizes.at_present(ctx, most)
+        if any(bounds.proves(room - found) for found in bounds.of_exact(index)):
+            return True
+        if not bounds.left_out:
+            break
+    return False
+
+
+class _Sizes:
+    """What was worked out of sizes so far."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._facts: list[Fact] = []
+        self._bounds: dict[int, _Bounds] = {}
+        self._below: dict[nodes.ValueOp, frozenset[nodes.ValueOp] | None] = {}
+        self._tables: dict[tuple[Inequalities, int], _Table] = {}
+
+    def below(self, value: nodes.ValueOp) -> frozenset[nodes.ValueOp] | None:
+        """The value, and what it is computed from as far as bounds are followed; None if that is much."""
+        if value not in self._below:
+            seen, waiting = {value}, [value]
+            while waiting and len(seen) <= _WIDEST:
+                match waiting.pop():
+                    case nodes.Binary(left=a, right=b):
+                        operands = [a, b]
+                    case nodes.Cast(operand=a):
+                        operands = [a]
+                    case _:
+                        operands = []
+                waiting += [operand for operand in operands if operand not in seen]
+                seen.update(operands)
+            self._below[value] = None if waiting else frozenset(seen)
+        return self._below[value]
+
+    def table(self, known: Inequalities, most: int) -> _Table:
+        """Bounds of values of which no fact speaks, where this is known of sizes."""
+        return self._tables.setdefault((known, most), _Table())
+
+    def at_present(self, ctx: Context, most: int) -> _Bounds:
+        """Bounds at this place of the program, made once for the accesses that stand together."""
+        if self._facts != ctx.facts:
+            self._facts = [*ctx.facts]
+            self._bounds.clear()
+        if most not in self._bounds:
+            self._bounds[most] = _Bounds(ctx, self, self._contract, most)
+        return self._bounds[most]
+
+
+class _Table:
+    """Bounds that were found."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[nodes.ValueOp, ranges.Range] = {}
+        """Ranges of values."""
+        self.found: dict[tuple[nodes.ValueOp, bool, int], list[Polynomial]] = {}
+        """Upper or lower bounds of values, followed through so many operations; 0 where the first answer is to be taken."""
+        self.sums: dict[tuple[nodes.ValueOp, int], list[Polynomial] | None] = {}
+        """What sums do not exceed in exact integers."""
+        self.left_out = False
+        """Whether a value has more bounds than are kept."""
 
 
 class _Bounds:
     """Bounds of values at one place of the program."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, sizes: _Sizes, contract: Contract, most: int) -> None:
         self._ctx = ctx
-        self._ranges: dict[str, ranges.Range] = {}
-        self._relations: list[Polynomial] = []
-        self._found: dict[tuple[nodes.ValueOp, bool], list[Polynomial]] = {}
-        self._proved: dict[Polynomial, bool] = {}
-        self._learn()
+        self._contract = contract
+        self._most = most
+        self._sizes = sizes
+        self._own = _Table()
+        self._about: dict[nodes.ValueOp, list[Fact]] = {}
+        self._facts: dict[tuple[nodes.ValueOp, bool], list[tuple[nodes.ValueOp, Polynomial]]] = {}
+        for fact in ctx.facts:
+            if fact.left is not None and fact.right is not None:
+                step = int(fact.kind == "lt")
+                self._about.setdefault(fact.left, []).append(fact)
+                self._about.setdefault(fact.right, []).append(fact)
+                self._facts.setdefault((fact.left, True), []).append((fact.right, Polynomial.number(-step)))
+                self._facts.setdefault((fact.right, False), []).append((fact.left, Polynomial.number(step)))
+        self._known = self._learn()
 
-    @staticmethod
-    def at_present(ctx: Context) -> _Bounds:
-        """Those of this place of the program, made once for the accesses that stand together."""
-        if ctx.bounds is None or ctx.bounds[0] != ctx.facts:
-            ctx.bounds = ([*ctx.facts], _Bounds(ctx))
-        found: _Bounds = ctx.bounds[1]
-        return found
-
-    # -------------------------------------------------------------------------------------------------------------------- sizes
-
-    def named(self, name: str, known: ranges.Range) -> Polynomial:
-        """A size of the launch in this range."""
-        self._ranges.setdefault(name, known)
-        return Polynomial.name(name)
-
-    def _learn(self) -> None:
-        """Find the ranges of sizes, and which relations hold here: some do only where sizes are not 0, which guards and other relations say."""
-        for parameter in self._ctx.parameters:
-            if isinstance(parameter, nodes.ScalarParameter) and parameter.type.is_integer:
-                self.named(parameter.name, ranges.of_type(parameter.type))
-            elif isinstance(parameter, nodes.View | nodes.TensorMap):
-                for dimension in range(parameter.rank):
-                    self.named(extent_name(parameter.name, dimension), ranges.LENGTH)
-        waiting = [
-            relation for relation in self._ctx.contract.relations if relation.difference.names | relation.given <= self._ranges.keys()
-        ]
+    def _learn(self) -> Inequalities:
+        """What is known of sizes here: those that are more than a number that is not negative are above 0."""
         facts = [fact for fact in self._ctx.facts if fact.kind == "lt" and fact.left is not None and ranges.of(fact.left)[0] >= 0]
-        for _ in range(_ROUNDS):
-            before = dict(self._ranges), len(self._relations)
-            self._relations += [r.difference for r in waiting if all(self._ranges[name][0] >= 1 for name in r.given)]
-            waiting = [r for r in waiting if r.difference not in self._relations]
-            self._found.clear()
-            self._proved.clear()
-            exact = [self._exact(fact.right) for fact in facts if fact.right is not None]  # more than a number that is not negative
-            for difference in (*self._relations, *self._geometry(), *(found - _ONE for found in exact if found is not None)):
-                self._narrow(difference)
-            if before == (self._ranges, len(self._relations)):
+        values = dict.fromkeys(fact.right for fact in facts if fact.right is not None)
+        named = {value: self._named(value) for value in values}
+        above = frozenset(found for found in named.values() if found is not None)
+        others = [value for value in values if named[value] is None]
+        self._known = self._contract.where(above)
+        self._shared = self._sizes.table(self._known, self._most)
+        for _ in others:
+            more = above.union(found for value in others if (found := self._exact(value)) is not None)
+            known = self._contract.where(more)
+            if known is self._known:
                 break
-
-    def _geometry(self) -> list[Polynomial]:
-        """What is not negative because this thread is in some block of the grid."""
-        match self._ctx.declaration.geometry:
-            case Tiles() as tiles:
-                sizes = [tiles.rows, tiles.columns, tiles.batch]
-            case Rows() as rows:
-                sizes = [rows.rows]
-            case Grid() as grid:
-                sizes = [grid.x, grid.y, grid.z]
-            case _:
-                sizes = []
-        return [found - _ONE for size in sizes if (found := self._size(size)) is not None]
-
-    def _size(self, size: Size) -> Polynomial | None:
-        """A size of the geometry, if it is a polynomial in what is known."""
-        found = expression(size) if isinstance(size, str) else None
-        return found if found is not None and found.names <= self._ranges.keys() else None
-
-    def _narrow(self, difference: Polynomial) -> None:
-        """Learn from a polynomial that is not negative: its only term that can be above 0 outweighs the others."""
-        above = [(monomial, factor) for monomial, factor in difference.terms if monomial and factor > 0]
-        if len(above) != 1 or any(self._ranges[name][0] < 0 for name in above[0][0][1:]):
-            return
-        ((monomial, factor),) = above
-        least = -(-(Polynomial.of({monomial: factor}) - difference).least(self._ranges) // factor)
-        for name in monomial:
-            low, high = self._ranges[name]
-            known = least if len(monomial) == 1 else min(least, 1)  # a product that is not 0 has no factor that is
-            if low < known <= high and (low >= 0 or len(monomial) == 1):
-                self._ranges[name] = (known, high)
+            self._known, above = known, more
+            self._own, self._shared = _Table(), self._sizes.table(known, self._most)
+        return self._known
 
     def proves(self, difference: Polynomial) -> bool:
         """Whether it is certainly not negative."""
-        if difference.least(self._ranges) >= 0:
-            return True
-        found = self._proved.get(difference)
+        return self._known.proves(difference)
+
+    def _number(self, value: nodes.ValueOp, depth: int = _DEEPEST) -> ranges.Range:
+        """The range of a value here."""
+        numbers = self._table(value).numbers
+        found = numbers.get(value)
         if found is None:
-            found = self._proved[difference] = self._follows(difference, _STEPS, [_TRIES])
+            found = proofs.narrowed(self._about.get(value, ()), value, ranges.of if not depth else lambda x: self._number(x, depth - 1))
+            if depth >= _NUMBERS:
+                numbers[value] = found
         return found
 
-    def _follows(self, difference: Polynomial, steps: int, tries: list[int]) -> bool:
-        """Whether it is not negative because something is not that is left when multiples of relations are taken away; the shortest is tried first."""
-        if difference.least(self._ranges) >= 0:
-            return True
-        if not steps or tries[0] <= 0:
-            return False
-        tries[0] -= 1
-        below = [term for term in difference.terms if term[1] < 0 and all(self._ranges[name][0] >= 0 for name in term[0])]
-        left: set[Polynomial] = set()
-        for term in sorted(below, key=lambda term: (-len(term[0]), term))[:2]:
-            for relation in (*self._relations, *self._least_sizes(term[0], difference)):
-                parts = (part for part in relation.terms if part[1] < 0)
-                left.update(smaller for part in parts if (smaller := without(term, difference, relation, part)) is not None)
-        return any(self._follows(smaller, steps - 1, tries) for smaller in sorted(left, key=lambda x: (len(x.terms), sorted(x.terms))))
+    def _table(self, value: nodes.ValueOp) -> _Table:
+        """Where bounds of a value are kept."""
+        below = self._sizes.below(value)
+        return self._shared if below is not None and self._about.keys().isdisjoint(below) else self._own
 
-    def _least_sizes(self, monomial: Monomial, difference: Polynomial) -> list[Polynomial]:
-        """That sizes are not below their least ones, of those with which the monomial stands in another term: a * b - a is not negative where b is not 0."""
-        others = {name for other, factor in difference.terms if factor > 0 and len(other) == len(monomial) + 1 for name in other}
-        return [Polynomial.name(name) - Polynomial.number(self._ranges[name][0]) for name in sorted(others) if self._ranges[name][0] >= 1]
+    @property
+    def left_out(self) -> bool:
+        """Whether a value has more bounds than are kept."""
+        return self._own.left_out or self._shared.left_out
+
+    def _named(self, value: nodes.ValueOp) -> Polynomial | None:
+        """What a launch gives, or a number, as a polynomial."""
+        match value:
+            case nodes.Constant() if value.type.is_integer:
+                return Polynomial.number(int(value.value))
+            case nodes.ParameterValue() if self._contract.names(value.parameter.name):
+                return Polynomial.name(value.parameter.name)
+            case nodes.Length() if self._contract.names(name := extent_name(value.view.name, value.dimension)):
+                return None if isinstance(value.view, nodes.SharedView) else Polynomial.name(name)
+            case nodes.Cast() if value.operand.type.is_integer:
+                low, high = ranges.of(value.operand)
+                return self._named(value.operand) if value.type.minimum <= low and high <= value.type.maximum else None
+            case _:
+                return None
+
+    def _first(self, table: _Table, found: list[Polynomial], count: int) -> list[Polynomial]:
+        """The simplest of them."""
+        if len(found) > 1:
+            found = sorted(dict.fromkeys(found), key=_complexity)
+        table.left_out |= len(found) > count
+        return found[:count]
 
     # ------------------------------------------------------------------------------------------------------------------- values
 
     def is_natural(self, value: nodes.ValueOp, depth: int) -> bool:
         """Whether a value is certainly not negative."""
-        return proofs.bounds(self._ctx, value)[0] >= 0 or any(self.proves(least) for least in self.of(value, depth, upper=False))
+        return self._number(value)[0] >= 0 or any(self.proves(least) for least in self.of(value, depth, upper=False))
 
     def _exact(self, value: nodes.ValueOp) -> Polynomial | None:
         """The polynomial that a value is, if it is one."""
+        if (named := self._named(value)) is not None:
+            return named
         least = set(self.of(value, _DEEPEST, upper=False))
         return next((most for most in self.of(value, _DEEPEST, upper=True) if most in least), None)
 
     def of(self, value: nodes.ValueOp, depth: int, *, upper: bool) -> list[Polynomial]:
         """Polynomials that a value does not exceed, or that it does not go below."""
-        number = Polynomial.number(proofs.bounds(self._ctx, value)[upper])
+        number = Polynomial.number(self._number(value)[upper])
         if not depth:
             return [number]
-        key = value, upper
-        if key not in self._found:
-            self._found[key] = [number]  # facts may lead back to it
+        table = self._table(value)
+        key = value, upper, 0 if table is self._own else depth
+        if key not in table.found:
+            table.found[key] = [number]  # facts may lead back to it
             found = [*self._by_operation(value, depth - 1, upper), *self._by_facts(value, depth - 1, upper)]
-            self._found[key] = [*sorted(dict.fromkeys(found), key=_complexity)[: _MOST - 1], number]
-        return self._found[key]
+            table.found[key] = [*self._first(table, found, self._most - 1), number]
+        return table.found[key]
 
     def _by_facts(self, value: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
-        found: list[Polynomial] = []
-        for fact in self._ctx.facts:
-            mine, other = (fact.left, fact.right) if upper else (fact.right, fact.left)
-            if mine is value and other is not None:
-                step = Polynomial.number(int(fact.kind == "lt") * (-1 if upper else 1))
-                found += [bound + step for bound in self.of(other, depth, upper=upper)]
-        return found
+        others = self._facts.get((value, upper), ())
+        return [bound + step for other, step in others for bound in self.of(other, depth, upper=upper)]
 
     def _by_operation(self, value: nodes.ValueOp, depth: int, upper: bool) -> list[Polynomial]:
         match value:
             case nodes.Special() if upper and (blocks := self._blocks(value.name)) is not None:
-                return [blocks - _ONE]
-            case nodes.ParameterValue() if value.parameter.name in self._ranges:
-                return [Polynomial.name(value.parameter.name)]
-            case nodes.Length() if not isinstance(value.view, nodes.SharedView):
-                return [self.named(extent_name(value.view.name, value.dimension), ranges.LENGTH)]
+                return [blocks - ONE]
+            case nodes.ParameterValue() | nodes.Length():
+                return [] if (named := self._named(value)) is None else [named]
             case nodes.Cast() if value.operand.type.is_integer:
                 low, high = ranges.of(value.operand)
                 whole = value.type.minimum <= low and high <= value.type.maximum
@@ -209,7 +238,7 @@ class _Bounds:
             case nodes.Binary(op="floordiv", left=a, right=b) if self.is_natural(a, depth) and self.is_natural(b, depth):
                 return [Polynomial.number(0)] if not upper else [*self._quotients(a, b, depth), *self.of(a, depth, upper=True)]
             case nodes.Binary(op="mod", left=a, right=b) if upper and self.is_natural(b, depth):
-                below = [most - _ONE if self.proves(most - _ONE) else most for most in self.of(b, depth, upper=True)]  # n % 0 is 0
+                below = [most - ONE if self.proves(most - ONE) else most for most in self.of(b, depth, upper=True)]  # n % 0 is 0
                 return below + (self.of(a, depth, upper=True) if self.is_natural(a, depth) else [])
             case nodes.Binary(op="min" | "max", left=a, right=b) if upper == (value.op == "min"):
                 return self.of(a, depth, upper=upper) + self.of(b, depth, upper=upper)
@@ -225,7 +254,7 @@ class _Bounds:
                 | (Grid(y=size), "block_idx.y")
                 | (Grid(z=size), "block_idx.z")
             ):
-                return self._size(size)
+                return self._contract.size(size)
         return None
 
     def of_exact(self, index: nodes.ValueOp) -> list[Polynomial]:
@@ -240,6 +269,12 @@ class _Bounds:
 
     def _sums(self, value: nodes.ValueOp, depth: int) -> list[Polynomial] | None:
         """What sums and products of numbers that are not negative do not exceed in exact integers, the simplest first; None for others."""
+        key, table = (value, depth), self._table(value)
+        if key not in table.sums:
+            table.sums[key] = self._sum(value, depth)
+        return table.sums[key]
+
+    def _sum(self, value: nodes.ValueOp, depth: int) -> list[Polynomial] | None:
         match value:
             case nodes.Binary(op="add", left=a, right=b) if depth:
                 one, other = self._sums(a, depth - 1), self._sums(b, depth - 1)
@@ -248,9 +283,9 @@ class _Bounds:
                 found = [x * y for x in self.of(a, depth - 1, upper=True) for y in self.of(b, depth - 1, upper=True)]
             case _:
                 found = self.of(value, depth, upper=True) if self.is_natural(value, depth) else None
-        if found is not None and proofs.bounds(self._ctx, value)[0] >= 0:
-            found += self._by_facts(value, depth, True)
-        return None if found is None else sorted(dict.fromkeys(found), key=_complexity)[:_MOST]
+        if found is not None and self._number(value)[0] >= 0:
+            found = found + self._by_facts(value, depth, True)
+        return None if found is None else self._first(self._table(value), found, self._most)
 
     def _least_sums(self, value: nodes.Binary, depth: int) -> list[Polynomial]:
         """What a sum or product of numbers that are not negative, which does not wrap, does not go below."""
@@ -272,7 +307,7 @@ class _Bounds:
 
     def _numeric(self, value: nodes.Binary) -> ranges.Range:
         """The range of an exact sum, difference or product by those of its operands."""
-        a, b = proofs.bounds(self._ctx, value.left), proofs.bounds(self._ctx, value.right)
+        a, b = self._number(value.left), self._number(value.right)
         match value.op:
             case "add":
                 return a[0] + b[0], a[1] + b[1]
@@ -287,18 +322,21 @@ class _Bounds:
         divisor = self._exact(b)
         if divisor is None:
             return []
-        limits = [most + _ONE for most in self.of(a, depth, upper=True)]
+        limits = [most + ONE for most in self.of(a, depth, upper=True)]
         for _ in range(2):  # what they do not exceed, by the contract
             limits += [
                 limit + relation
                 for limit in limits
-                for relation in self._relations
+                for relation in self._known.relations
                 if any(f < 0 and (m, -f) in limit.terms for m, f in relation.terms)
             ]
         quotients = (limit.over(divisor) for limit in dict.fromkeys(limits))
-        return [quotient - _ONE for quotient in quotients if quotient is not None]
+        return [quotient - ONE for quotient in quotients if quotient is not None]
 
 
 def _complexity(found: Polynomial) -> tuple[int, int]:
     """Bounds with large numbers come from types, and seldom help."""
-    return max((abs(factor) for _, factor in found.terms), default=0).bit_length(), len(found.terms)
+    largest = 0
+    for _, factor in found.terms:
+        largest = max(largest, factor.bit_length())
+    return largest, len(found.terms)
