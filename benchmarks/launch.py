@@ -207,7 +207,8 @@ def foreign_rows(kernel: Any, device: Any, others: dict[str, Callable[[int, int]
 
         runs["call, another stream"] = on_other
         for peer, made in others.items():
-            runs[peer] = made(4, 0)
+            with contextlib.suppress(Exception):  # the row of our arrays has said why
+                runs[peer] = made(4, 0)
         found = medians(runs, rounds)
         print(f"{f'4 arrays of {name}':26}" + "".join(f"  {column} {value:.2f}" for column, value in found.items()), flush=True)
 

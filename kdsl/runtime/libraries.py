@@ -70,7 +70,9 @@ def _torch(kind: type) -> Library | None:
         return None
     current = getattr(torch._C, "_cuda_getCurrentRawStream", None) or _torch_stream
     state = "{x}.data_ptr(), {x}.shape, {x}.stride(), {x}.dtype, {x}.is_neg()"
-    return Library("torch", state, f"torch_stream({{x}}.get_device()) if {{x}}.is_cuda else {HOST}", _detached, {"torch_stream": current})
+    return Library(
+        "torch", state, f"{HOST} if (gpu := {{x}}.get_device()) < 0 else torch_stream(gpu)", _detached, {"torch_stream": current}
+    )
 
 
 def _torch_stream(index: int) -> int:

@@ -33,9 +33,9 @@ class Schedule:
     rows: int
     """Rows of a tile of C and of A, a multiple of 16."""
     columns: int
-    """Columns of a tile of C and of B, a multiple of 32."""
+    """Columns of a tile of C and of B, a multiple of 16."""
     depth: int
-    """Columns of a tile of A and rows of one of B, a multiple of 16; twice as many are a multiple of `rows` and of `columns`."""
+    """Columns of a tile of A and rows of one of B, a multiple of 32."""
 
 
 PADDING = 16
@@ -43,11 +43,11 @@ PADDING = 16
 
 
 def cache_blocked(schedule: Schedule) -> Kernel:
-    """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 32 columns of B the level-1 cache."""
+    """The kernel with one schedule. Its three tiles should fit the level-2 cache, and 16 columns of B the level-1 cache."""
     rows, columns, depth = schedule.rows, schedule.columns, schedule.depth
-    row_parts, column_parts = rows // THREADS, columns // THREADS
-    a_parts, b_parts = 2 * depth // columns, 2 * depth // rows  # parts of the next tiles of A and B that each round of sums asks for
-    if rows % THREADS or columns % (2 * THREADS) or depth % THREADS or not a_parts * columns == b_parts * rows == 2 * depth:
+    row_parts, column_parts, depth_parts = rows // THREADS, columns // THREADS, depth // THREADS
+    a_each, b_each = -(-depth // columns), -(-depth // rows)  # parts of the next tiles of A and B that each round of sums asks for
+    if rows % THREADS or columns % THREADS or depth % (2 * THREADS):
         raise ValueError(f"not a schedule of this kernel: {schedule}")
 
     @function
@@ -65,9 +65,10 @@ def cache_blocked(schedule: Schedule) -> Kernel:
     def matmul_cache_blocked(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Product) -> None:
         """A block per tile of C, which it keeps in its cache beside a tile of A and one of B.
 
-        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has two sums in registers at a time; what a GPU's thread gains by several more, a
-        group of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles
-        of the next step. Neighbouring threads read neighbouring words of global memory: x runs along the smaller of an operand's strides.
+        Thread (x, y) owns the rows y + 16 i and the columns x + 16 j. It has one sum in a register at a time; what a GPU's thread gains by several, a group
+        of lanes gains here, because the threads of several rows run together and share what they read of B. While it sums, a block asks for the tiles of the
+        next step, a few lines at a time: what the sums read waits behind them. Neighbouring threads read neighbouring words of global memory: x runs along
+        the smaller of an operand's strides. What is not added to C goes there from registers, a tile of C does not see it.
         """
         a_tile = shared_array((rows, depth + PADDING), f32)
         b_tile = shared_array((depth, columns + PADDING), f32)
@@ -80,7 +81,7 @@ def cache_blocked(schedule: Schedule) -> Kernel:
         b_along_k = p.b_row < p.b_column  # x along k, or else along the columns
         c_first = batch_start(tile.batch, p.heads, p.c_sequence, p.c_head)
         c_start = c_first + tile.row * p.c_row + tile.column * p.c_column
-        in_rows = p.c_column <= p.c_row
+        c_in_rows = p.c_column <= p.c_row
         for step in range(0, p.k, depth):
             rest = min(i64(p.k) - step, depth)
             copied = (rest + THREADS - 1) // THREADS  # parts along k
@@ -113,32 +114,29 @@ def cache_blocked(schedule: Schedule) -> Kernel:
             next_column = tile.column if not is_last else 0 if is_last_column else tile.column + columns
             a_next = a_first + next_row * p.a_row + next_k * p.a_column
             b_next = b_first + next_column * p.b_column + next_k * p.b_row
-            for j in range(column_parts // 2):
+            for j in range(column_parts):
                 for i in range(row_parts):
-                    for part in unroll(a_parts):
-                        touch(a, a_next, THREADS * i, p.a_row, THREADS * (j * a_parts + part), p.a_column, a_along_k)
-                    for part in unroll(b_parts):
-                        number = i * b_parts + part
-                        touch(b, b_next, THREADS * (2 * j + number % 2), p.b_column, THREADS * (number // 2), p.b_row, b_along_k)
+                    u, v = y + THREADS * i, x + THREADS * j
                     if is_last:
-                        for part in unroll(2):
-                            touch(c, c_start, THREADS * i, p.c_row, THREADS * (2 * j + part), p.c_column, in_rows)
-                    u, v = y + THREADS * i, x + 2 * THREADS * j
-                    first, second = f32(0), f32(0)
+                        touch(c, c_start, THREADS * i, p.c_row, THREADS * j, p.c_column, c_in_rows)
+                    total = f32(0)
                     if step > 0:
-                        first, second = c_tile[u, v], c_tile[u, v + THREADS]
-                    for k in range(rest):
-                        left = a_tile[u, k]
-                        first, second = fma(left, b_tile[k, v], first), fma(left, b_tile[k, v + THREADS], second)
+                        total = c_tile[u, v]
+                    for part in unroll(a_each):
+                        if a_each * j + part < depth_parts:
+                            touch(a, a_next, THREADS * i, p.a_row, THREADS * (a_each * j + part), p.a_column, a_along_k)
+                    for k in range(min(rest, depth // 2)):
+                        total = fma(a_tile[u, k], b_tile[k, v], total)
+                    for part in unroll(b_each):
+                        if b_each * i + part < depth_parts:
+                            touch(b, b_next, THREADS * j, p.b_column, THREADS * (b_each * i + part), p.b_row, b_along_k)
+                    for k in range(depth // 2, rest):
+                        total = fma(a_tile[u, k], b_tile[k, v], total)
                     if is_last and p.accumulate == 0:
-                        if tile.row + u < p.m:
-                            place = c_start + u * p.c_row
-                            if tile.column + v < p.n:
-                                c[place + v * p.c_column] = p.alpha * first
-                            if tile.column + v + THREADS < p.n:
-                                c[place + (v + THREADS) * p.c_column] = p.alpha * second
+                        if tile.row + u < p.m and tile.column + v < p.n:
+                            c[c_start + u * p.c_row + v * p.c_column] = p.alpha * total
                     else:
-                        c_tile[u, v], c_tile[u, v + THREADS] = first, second
+                        c_tile[u, v] = total
                     sync_threads()  # the panel of B stays in the level-1 cache until all threads are done with it
         if p.accumulate != 0 or p.k == 0:
             for i in range(row_parts):

@@ -12,9 +12,9 @@ from kdsl import (
     D4,
     Kernel,
     Slice,
+    SliceMut,
     TensorMap,
     barrier_arrive,
-    barrier_arrive_expect,
     barrier_arrive_named,
     barrier_init,
     barrier_sync,
@@ -32,7 +32,6 @@ from kdsl import (
     grid_dim,
     i64,
     increase_registers,
-    inline_ptx,
     is_first_thread,
     kernel,
     lane_index,
@@ -46,7 +45,6 @@ from kdsl import (
     struct,
     sync_threads,
     thread_idx,
-    tma_load,
     tma_reduce,
     tma_store,
     u32,
@@ -55,18 +53,16 @@ from kdsl import (
     wait_stores,
     warp_group_index,
     warp_index,
-    wgmma,
     wgmma_commit,
     wgmma_fence,
     wgmma_wait,
 )
-from staleynet.kernels.elementwise import CUBIC, SLOPE
+from staleynet.kernels.matmul_epilogue import ending, leaving
+from staleynet.kernels.matmul_ring import ROW_BYTES, ring
 from staleynet.kernels.tile_order import place
 
 GROUPS = 2
 """Warpgroups that multiply; a third one loads."""
-ROW_BYTES = 128
-"""Bytes of a row of a swizzled tile."""
 
 
 @dataclass(frozen=True)
@@ -101,69 +97,36 @@ class Work:
     """1 to add the rounded result to C, 0 to overwrite C."""
 
 
-@function
-def fast_gelu(x: f32) -> f32:
-    """The tanh form of GELU with the hardware's tanh, whose error of 2^-11 is below the rounding of a result of 16 bits."""
-    u = x * (SLOPE + SLOPE * CUBIC * x * x)
-    t: f32 = inline_ptx("tanh.approx.f32 {0}, {1};", f32, (u,), volatile=False, memory=False)
-    half = 0.5 * x
-    return half * t + half
-
-
 def product(
-    element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False
-) -> Kernel:
+    element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False,
+    mapped: bool = True, pairs: bool = False, a_passes: bool = False, c_passes: bool = False,
+) -> Kernel:  # fmt: skip
     """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of
     `result` (bf16, f16, f32).
 
     All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its
-    transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across.
+    transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across. A C whose rows the copy engine cannot write is not `mapped`,
+    and never accumulated; with `pairs` its rows consist of whole pairs of elements, and begin at multiples of them. What `passes` (an A that is read once, a
+    C) is larger than the level-2 cache, and makes room in it first.
     """
     ROWS, COLUMNS, STAGES, TURNS, GROUP, BUFFERS, AHEAD = (
         schedule.rows, schedule.columns, schedule.stages, schedule.in_turn, schedule.group, schedule.buffers, schedule.ahead,
     )  # fmt: skip
-    DEPTH = ROW_BYTES // element.itemsize
-    STEP = DEPTH // 4
     WIDE = ROW_BYTES // result.itemsize
     PIECES = COLUMNS // WIDE
     OWN_ROWS = ROWS if TURNS else ROWS // GROUPS
     HALVES = OWN_ROWS // 64
     SUMS = COLUMNS // 2
+    SHIFTS = COLUMNS // 4 if bias else 1
     PER_PIECE = WIDE // 2
     TO_F32 = result is f32
     TO_F16 = result.name == "f16"
-    A_SHAPE = (STAGES, ROWS // 64, DEPTH, 64) if a_across else (STAGES, ROWS, DEPTH)
-    B_SHAPE = (STAGES, COLUMNS // 64, DEPTH, 64) if b_across else (STAGES, COLUMNS, DEPTH)
-    STAGE_BYTES = (ROWS + COLUMNS) * ROW_BYTES
+    tiles = ring(element, ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across, a_passes=a_passes)
+    DEPTH, A_SHAPE, B_SHAPE, load, multiply = tiles.depth, tiles.left, tiles.right, tiles.load, tiles.multiply
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
-
-    @function
-    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
-        """Bring a stage's tiles of A and B."""
-        barrier_arrive_expect(full, s, STAGE_BYTES)
-        if a_across:
-            for piece in unroll(ROWS // 64):
-                tma_load(left, (s, piece), a, (p, q, k, row + 64 * piece), full, s)
-        else:
-            tma_load(left, s, a, (p, q, row, k), full, s)
-        if b_across:
-            for piece in unroll(COLUMNS // 64):
-                tma_load(right, (s, piece), b, (p, q, k, column + 64 * piece), full, s)
-        else:
-            tma_load(right, s, b, (p, q, column, k), full, s)
-
-    @function
-    def multiply(sums: Any, left: Any, right: Any, s: u32, row: i64) -> None:
-        """Add the products of a stage, 64 rows from `row` on."""
-        for k in unroll(0, DEPTH, STEP):
-            if a_across and b_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k, 0), transpose_a=True, transpose_b=True)
-            elif a_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k), transpose_a=True)
-            elif b_across:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k, 0), transpose_b=True)
-            else:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k))
+    ended, leave = ending(result, bias=bias, gelu=gelu), leaving(result, OWN_ROWS, pairs=pairs and not TO_F32)
+    OUT: Any = TensorMap[result, D4] if mapped else SliceMut[result, D4]
+    EVICT = "first" if c_passes else ""
 
     @function
     def pack(low: f32, high: f32) -> u32:
@@ -175,22 +138,11 @@ def product(
             return wide
 
     @function
-    def finish(sums: Any, first: i64, alpha: f32, offsets: Any, column: i64) -> None:
-        """What is done to the sums of a piece: sum i of them belongs to column `column` + 8 (i // 4) + i % 2."""
-        for i in unroll(PER_PIECE):
-            x = alpha * sums[first + i]
-            if bias:
-                its_column = column + 8 * (i // 4) + i % 2
-                x = x + (offsets[its_column] if its_column < len(offsets) else 0.0)
-            if gelu:
-                x = fast_gelu(x)
-            sums[first + i] = x
-
-    @function
-    def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, w: Work, offsets: Any, side: u32) -> None:
+    def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, alpha: f32, shift: Any) -> None:
         """Write 64 rows of a piece of 128 bytes a row to the buffer."""
         warp, lane = warp_index() % 4, lane_index()
-        finish(sums, PER_PIECE * piece, w.alpha, offsets, i64(side) + WIDE * piece + 2 * (lane % 4))
+        for i in unroll(PER_PIECE * piece, PER_PIECE * (piece + 1)):
+            sums[i] = ended(sums[i], shift[i // 4 * 2 + i % 2] if bias else 0.0, alpha)
         if TO_F32:
             row, column = 64 * half + 16 * warp + lane // 4, 2 * (lane % 4)
             for i in unroll(PER_PIECE):
@@ -213,7 +165,7 @@ def product(
         if accumulate != 0:
             tma_reduce(c, (p, q, row, column), out, (group, buffer))
         else:
-            tma_store(c, (p, q, row, column), out, (group, buffer))
+            tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT)
 
     @kernel(
         grid=("w.blocks",),
@@ -228,7 +180,7 @@ def product(
         programmatic=True,
         spills=False,
     )
-    def matmul_hopper(c: TensorMap[result, D4], a: TensorMap[element, D4], b: TensorMap[element, D4], offsets: Slice[f32], w: Work) -> None:
+    def matmul_hopper(c: OUT, a: TensorMap[element, D4], b: TensorMap[element, D4], offsets: Slice[f32], w: Work) -> None:
         """C <- alpha A B (+ C), tile after tile; `offsets` are read only with a bias."""
         left = shared_array(A_SHAPE, element, swizzle=ROW_BYTES)
         right = shared_array(B_SHAPE, element, swizzle=ROW_BYTES)
@@ -271,6 +223,11 @@ def product(
             for tile in range(block_idx.x + (me * grid_dim.x if TURNS else 0), count, stride * grid_dim.x):
                 p, q, y, x = place(u32(tile), down, across, heads, GROUP)
                 upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
+                shift = local_array(SHIFTS, f32)
+                if bias:
+                    for i in unroll(SHIFTS):
+                        its_column = i64(x * COLUMNS + 2 * u32(lane_index() % 4) + 8 * (i // 2) + i % 2)
+                        shift[i] = offsets[its_column] if its_column < len(offsets) else 0.0
                 if TURNS:
                     barrier_sync(1 + me, 256)
                 first = shuffle(u32(k), 0)  # so that the assembler knows that all lanes have the same stage
@@ -288,22 +245,30 @@ def product(
                     wgmma_wait(AHEAD)
                     if step >= AHEAD and thread_idx.x % 128 == 0:
                         barrier_arrive(empty, (first + u32(step) - AHEAD) % STAGES)
+                if TURNS:
+                    barrier_arrive_named(2 - me, 256)  # its first products queue behind this tile's last ones
                 if AHEAD == 1:
                     wgmma_wait(0)
                     if thread_idx.x % 128 == 0:
                         barrier_arrive(empty, (first + u32(steps) - 1) % STAGES)
-                if TURNS:
-                    barrier_arrive_named(2 - me, 256)
                 k += stride * steps
                 top, side = y * ROWS + (0 if TURNS else OWN_ROWS * u32(me)), x * COLUMNS
-                if BUFFERS == PIECES:
+                if not mapped:
+                    for piece in unroll(PIECES):
+                        barrier_sync(3 + me, 128)
+                        put(out, me, piece % BUFFERS, upper, piece, 0, w.alpha, shift)
+                        if HALVES == 2:
+                            put(out, me, piece % BUFFERS, lower, piece, 1, w.alpha, shift)
+                        barrier_sync(3 + me, 128)
+                        leave(c, p, q, top, side + u32(WIDE * piece), out, me, piece % BUFFERS)
+                elif BUFFERS == PIECES:
                     if thread_idx.x % 128 == 0:
                         wait_stores()
                     barrier_sync(3 + me, 128)
                     for piece in unroll(PIECES):
-                        put(out, me, piece, upper, piece, 0, w, offsets, side)
+                        put(out, me, piece, upper, piece, 0, w.alpha, shift)
                         if HALVES == 2:
-                            put(out, me, piece, lower, piece, 1, w, offsets, side)
+                            put(out, me, piece, lower, piece, 1, w.alpha, shift)
                     fence_async_proxy()
                     barrier_sync(3 + me, 128)
                     if thread_idx.x % 128 == 0:
@@ -315,9 +280,9 @@ def product(
                         if thread_idx.x % 128 == 0:
                             wait_stores(BUFFERS - 1)
                         barrier_sync(3 + me, 128)
-                        put(out, me, piece % BUFFERS, upper, piece, 0, w, offsets, side)
+                        put(out, me, piece % BUFFERS, upper, piece, 0, w.alpha, shift)
                         if HALVES == 2:
-                            put(out, me, piece % BUFFERS, lower, piece, 1, w, offsets, side)
+                            put(out, me, piece % BUFFERS, lower, piece, 1, w.alpha, shift)
                         fence_async_proxy()
                         barrier_sync(3 + me, 128)
                         if thread_idx.x % 128 == 0:

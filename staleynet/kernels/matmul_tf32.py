@@ -61,26 +61,27 @@ from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
 from staleynet.kernels.tile_order import place
 
+GROUPS = 2
+"""Warpgroups that multiply, one below the other; another one loads, and where B is turned one more does that."""
+
 
 @dataclass(frozen=True)
 class Schedule:
     """How a product is laid out on the device. It changes no bit."""
 
-    groups: int
-    """Warpgroups that multiply, one below the other: 1 or 2."""
+    halves: int
+    """Products of 64 rows of a warpgroup: 1 or 2."""
     columns: int
     """Columns of a tile of C, a multiple of 32: up to 128, with one product of 64 rows per warpgroup up to 256."""
     stages: int
     """Stages of the ring."""
-    halves: int = 2
-    """Products of 64 rows of a warpgroup: 1 or 2."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
     @property
     def rows(self) -> int:
         """Rows of a tile of C."""
-        return 64 * self.halves * self.groups
+        return 64 * self.halves * GROUPS
 
     @property
     def turns(self) -> bool:
@@ -107,14 +108,13 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
     A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
     maps of A and B round to tf32.
     """
-    ROWS, COLUMNS, STAGES, GROUP, GROUPS = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.groups
-    HALVES = schedule.halves
+    ROWS, COLUMNS, STAGES, GROUP, HALVES = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.halves
     EACH = 2 * HALVES  # neighbouring rows of C of a lane
     SHARE = 2 // HALVES  # warps that have a box together
     SUMS = COLUMNS // 2
     STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
     WARPGROUPS = GROUPS + 1 + int(b_across)
-    REGISTERS = (200 if WARPGROUPS == 4 else 232, 64, 48 if WARPGROUPS == 4 else 40)
+    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (232, 40, 0)  # registers per thread; together no more than the block begins with
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
@@ -201,7 +201,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
         count = i64(across * down * u32(c.shape[0]) * heads)
         wait_for_dependencies()
         if me == GROUPS:
-            decrease_registers(REGISTERS[2])
+            decrease_registers(LOAD)
             if warp_index() == 4 * GROUPS and elect_one():
                 prefetch_map(a)
                 prefetch_map(b)
@@ -223,7 +223,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
                         number += 1
                 launch_dependents()
         elif b_across and me == GROUPS + 1:
-            decrease_registers(REGISTERS[1])
+            decrease_registers(TURN)
             number = 0
             own = warp_index() % 4
             for _tile in range(block_idx.x, count, grid_dim.x):
@@ -239,7 +239,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
                         barrier_arrive(turned, s)
                     number += 1
         else:
-            increase_registers(REGISTERS[0])
+            increase_registers(MULTIPLY)
             number = 0
             leader = thread_idx.x % (32 * SHARE) == 0
             warp = warp_index() % (4 * GROUPS)

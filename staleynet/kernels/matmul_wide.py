@@ -21,9 +21,7 @@ from kdsl import (
     decrease_registers,
     elect_one,
     f32,
-    f32x4,
     fence_barrier_init,
-    fma,
     function,
     i64,
     increase_registers,
@@ -45,10 +43,9 @@ from kdsl import (
     warp_index,
 )
 from staleynet.kernels.convert import Ending
+from staleynet.kernels.matmul_tile import LANE_COLUMNS, LANE_ROWS, add_products, write_tile
 from staleynet.kernels.tile_order import place_of_block
 
-LANE_ROWS, LANE_COLUMNS = 8, 4
-"""How the lanes of a warp lie over its part of a tile."""
 TURNERS = 128
 """Threads that turn tiles; the first of them also starts the copies."""
 
@@ -149,13 +146,6 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 v[4 * j + e] = w[e]
 
     @function
-    def add_products(sums: Any, u: Any, v: Any) -> None:
-        """Add the products of a step of k; the assembler makes most of them if they go down the columns."""
-        for j in unroll(4 * SIDE):
-            for i in unroll(4 * UP):
-                sums[i, j] = fma(u[i], v[j], sums[i, j])
-
-    @function
     def steps_of(a: Any) -> i64:
         steps: i64 = (a.shape[inner_a] + DEPTH - 1) // DEPTH
         return steps
@@ -242,7 +232,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 barrier_wait(full, s, step // STAGES)
                 for k in unroll(DEPTH):
                     fetch(u, v, lefts, rights, s, k, my_row, my_column)
-                    add_products(sums, u, v)
+                    add_products(sums, u, v, 4 * UP, 4 * SIDE)
                 if lane == 0:
                     barrier_arrive(empty, s)
             if rest and whole < steps_of(a):
@@ -251,33 +241,10 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                 barrier_wait(full, s, whole // STAGES)
                 for k in range(a.shape[inner_a] - whole * DEPTH):
                     fetch(u, v, lefts, rights, s, k, my_row, my_column)
-                    add_products(sums, u, v)
-            fours = as_vectors(c, 4) if vectors else c
+                    add_products(sums, u, v, 4 * UP, 4 * SIDE)
             p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
-            one, two = i64(p), i64(q)
-            if one < c.shape[0] and two < c.shape[1]:
-                for i in unroll(4 * UP):
-                    to = i64(y) * ROWS + 4 * (my_row + LANE_ROWS * (i // 4)) + i % 4
-                    if to < c.shape[2]:
-                        for j in unroll(SIDE):
-                            first = i64(x) * (COLUMNS // 4) + my_column + LANE_COLUMNS * j
-                            if vectors:
-                                if first < fours.shape[3]:
-                                    value = e.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
-                                    if e.accumulate != 0:
-                                        old = fours[one, two, to, first]
-                                        fours[one, two, to, first] = old + value  # type: ignore[assignment]
-                                    else:
-                                        fours[one, two, to, first] = value  # type: ignore[assignment]
-                            else:
-                                for i4 in unroll(4):
-                                    there = 4 * first + i4
-                                    if there < c.shape[3]:
-                                        single = e.alpha * sums[i, 4 * j + i4]
-                                        if e.accumulate != 0:
-                                            before = c[one, two, to, there]
-                                            c[one, two, to, there] = before + single
-                                        else:
-                                            c[one, two, to, there] = single
+            write_tile(
+                c, sums, e, i64(p), i64(q), i64(y) * ROWS, i64(x) * COLUMNS, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, vectors
+            )
 
     return matmul_wide

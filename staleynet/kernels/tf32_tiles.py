@@ -37,8 +37,8 @@ def rows_of(lane: i64, warp: i64, each: i64) -> i64:
 
 @function
 def block_of(lane: i64, number: i64) -> tuple[i64, i64]:
-    """Which two of the 8 x 8 blocks of 4 x 4 of a box a lane turns, row and column. The lanes that read or write at once have blocks of a diagonal, which lie in
-    different banks before and after."""
+    """Which two of the 8 x 8 blocks of 4 x 4 of a box a lane turns, row and column. The lanes that read or write at once have blocks of a diagonal, which
+    lie in different banks before and after."""
     column = lane % 8
     return column ^ (lane // 8 + 4 * number), column
 

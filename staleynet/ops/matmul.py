@@ -12,7 +12,7 @@ from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_bloc
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
 from staleynet.ops.matmul_operands import Matrix, on_hopper, parts_along_k
-from staleynet.ops.matmul_paths import Epilogue, tensor_product, through, wide_product
+from staleynet.ops.matmul_paths import Epilogue, fp32_product, tensor_product, through
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
 """The names of the kernels, from the simplest to the fastest."""
@@ -21,7 +21,7 @@ Precision: TypeAlias = Literal["fp32", "3xtf32", "tf32", "bf16", "f16"]
 """How a product is computed."""
 
 _LARGE = 1 << 21
-"""Products of numbers from which on warps that only copy are worth their while."""
+"""Products of numbers from which on large tiles are worth their while on a GPU."""
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
 _BLOCKED_ON_CPU = tuple(
@@ -146,14 +146,14 @@ def matmul(
     left, right = (_matrices(x, rows, k, sequences, heads) for x, rows in ((a, m), (transposed(b), n)))
     out = _matrices(c, m, n, sequences, heads)
     regular = 0 not in (batch, m, n, k) and version is None and all(x.fits and x.base.flat for x in (out, left, right))
-    wide = on_hopper(c.array) and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right))
-    if regular and (precision != "fp32" or wide):
+    large = c.array.device.target != "cpu" and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right))
+    if regular and (precision != "fp32" or large):
         if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
             out, left, right = out.turned, right, left
         if precision != "fp32":
             tensor_product(out, left, right, precision, parts, epilogue)
         else:
-            wide_product(out, left, right, parts, epilogue)
+            fp32_product(out, left, right, parts, epilogue)
         return
     kernel = _kernel(version or "register_blocked", c.array.device.target, m, n, k)
     if regular and (parts > 1 or not epilogue.plain):

@@ -13,6 +13,10 @@ from staleynet.kernels.convert import pack
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
+STAGE_BYTES = 128
+"""Bytes of a row of an operand that the kernels of `wgmma` multiply at a time."""
+STAGES = (8, 16)
+"""For their parts along k: the stages that a part has at least, and the most parts."""
 PARTS = {
     "fp32": (128, 256, 512, 16),
     "3xtf32": (128, 128, 256, 32),
@@ -130,3 +134,13 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
     while wanted > 1 and k % (32 * wanted):
         wanted -= 1
     return wanted
+
+
+def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:
+    """The same for kernels of `wgmma`, whose parts have whole stages of k, 128 bytes of each row: a function of the shape and the size of elements, too."""
+    tiles = -(-m // 64) * -(-n // 128)
+    least, most = STAGES
+    stages = k_bytes // STAGE_BYTES
+    if batch != 1 or stages < 4 * least or tiles > 66:
+        return 1
+    return min(most, stages // least, 132 // tiles)

@@ -1,23 +1,30 @@
-"""The ways of a matrix product through the kernels for tensor cores, and for the ordinary cores of Hopper.
+"""The ways of a matrix product through the kernels for tensor cores, and through those with large tiles for the ordinary cores.
 
 Every way prepares the operands (`matmul_operands.py`), chooses a schedule (`schedules.py`), launches one product, and where there are parts along k, or a C
 that the product cannot write, another kernel that combines them.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products
+from staleynet.kernels.matmul_ring import ROW_BYTES
+from staleynet.kernels.tf32_tiles import BOX
+from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products, parts_in_stages
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
-ELEMENTS = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
+_WIDE = 4096
+"""Rows or columns of C from which on, of two operands of tf32 with k across, a copy of the smaller one costs less than turning it tile by tile."""
+ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
+PASSING = 40 << 20
+"""Bytes from which on an array does not stay in the level-2 cache."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +55,24 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
     elif precision == "tf32" and (_is_across(a, f32) or _is_across(b, f32)):
         _tf32(c, a, b, parts, epilogue)
     else:
-        _wgmma(c, a, b, precision, parts, epilogue)
+        _wgmma(c, a, b, precision, epilogue)
 
 
-def wide_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    """The same in fp32 on the ordinary cores of Hopper; the bits are those of the other fp32 kernels."""
-    left, a_across = _either_way(a, f32)
-    right, b_across = _either_way(b, f32)
+def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+    """The same in fp32 on the ordinary cores of a GPU; the bits are those of the other fp32 kernels."""
+    has_engine = on_hopper(c.base)
+    (left, a_across), (right, b_across) = (_either_way(x, f32) if has_engine else _in_fours(x) for x in (a, b))
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
+    in_fours = left.in_vectors(4) and right.in_vectors(4)
+    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("fp32", out, k, (a_across, b_across))
-        rest = k % SCHEDULES["fp32"][name].depth != 0
+        name = _schedule(family, out, k, (a_across, b_across))
+        rest = k % SCHEDULES[family][name].depth != 0
         # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-        _wide_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest)(
+        _fp32_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest, has_engine)(
             out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
         )
 
@@ -87,36 +96,61 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     )
 
 
-def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
+def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
     element = ELEMENTS[precision]
     if precision == "tf32":
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
-    direct = parts == 1 and c.in_rows and (epilogue.plain or not epilogue.accumulate)
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    bias, gelu = direct and epilogue.bias is not None, direct and epilogue.gelu
-    offsets = epilogue.bias if bias and epilogue.bias is not None else nothing(c.base.device)
-    k = left.shape[2] if a_across else left.shape[3]
+    p, q, m, n = c.shape
+    k = a.shape[3]
+    layout: dict[str, Any] = {"a_across": a_across, "b_across": b_across}
+    ending: dict[str, Any] = {"bias": epilogue.bias is not None, "gelu": epilogue.gelu}
+    offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = "128x128 in turn" if gelu else _schedule("wgmma", out, k, (a_across, b_across))
-        schedule = SCHEDULES["wgmma"][name]
-        arrays: list[Any] = [left.array, right.array]
+    def operands(schedule: Any) -> list[Any]:
         if precision == "tf32":
-            arrays = [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
+            return [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
+        return [left.array, right.array]
+
+    parts = parts_in_stages(m, n, k * element.itemsize, p * q)
+    if parts > 1:
+        name = choose(
+            "parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k // parts, parts), (a_across, b_across)
+        )
+        schedule = SCHEDULES["parts"][name]
+        tiles = -(-m // schedule.rows) * -(-n // schedule.columns)
+        work = Work(blocks=parts * tiles, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
+        shape = (parts, tiles, schedule.slots, matmul_parts.NUMBERS)
+        sums = c.base.device.empty(math.prod(shape), f32).reshape(*shape)
+        # Valid: the contracts compare all extents, a block of the one writes the sums of its own part, a thread of the other its own elements of C.
+        _sums_kernel(element, name, parts, **layout)(sums, *operands(schedule), work)
+        _sum_kernel(c.base.dtype, name, parts, **ending, pairs=c.in_vectors(2))(c.array, sums, offsets, work)
+        return
+
+    def multiply(out: Matrix, alpha: float, accumulate: int) -> None:
+        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
+        name = "128x128 in turn" if epilogue.gelu else _schedule("wgmma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["wgmma"][name]
+        mapped = out.in_rows
+        ways = {
+            "mapped": mapped,
+            "pairs": not mapped and out.in_vectors(2),
+            "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
+            "c_passes": p * q * m * n * out.base.dtype.itemsize > PASSING,
+        }
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _wgmma_kernel(element, out.base.dtype, name, a_across, b_across, bias, gelu)(
-            out.array, *arrays, offsets, _work(out, schedule, alpha, accumulate)
+        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(
+            out.array, *operands(schedule), offsets, _work(out, schedule, alpha, accumulate)
         )
 
-    through(product, c, parts, epilogue, direct=direct)
+    through(multiply, c, 1, epilogue, direct=c.in_rows or not epilogue.accumulate)
 
 
 def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
+    if _is_across(a, f32) and _is_across(b, f32) and max(c.shape[2:]) >= _WIDE:
+        a, b = (packed(a, f32), b) if c.shape[2] < c.shape[3] else (a, packed(b, f32))
     c_across = not _is_across(a, f32)
     if c_across:
         a, b = b, a
@@ -129,7 +163,7 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> No
         name = _schedule("tf32", made, left.shape[2], (True, b_across))
         work = _work(made, SCHEDULES["tf32"][name], alpha, accumulate)
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, matmul_tf32.BOX), _rounding(right, matmul_tf32.BOX), work)
+        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, BOX), _rounding(right, BOX), work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 
@@ -194,6 +228,17 @@ def _either_way(x: Matrix, element: Any) -> tuple[Matrix, bool]:
     return packed(x, element), False
 
 
+def _in_fours(x: Matrix) -> tuple[Matrix, bool]:
+    """Matrices whose rows are whole vectors of four, and whether they are given transposed."""
+    if x.in_vectors(4):
+        return x, False
+    if x.turned.in_vectors(4):
+        return x.turned, True
+    copy = packed(x.turned, f32)
+    # up to whole vectors there are more rows of x, which no element of C needs; more of k would be added
+    return Matrix(copy.base, (*copy.shape[:3], copy.strides[2]), copy.strides), True
+
+
 def _along(x: Matrix, element: Any) -> Matrix:
     """Matrices that the copy engine reads, with rows along k."""
     return x if _is_ready(x, element) else packed(x, element)
@@ -205,7 +250,7 @@ def _split(x: Matrix, across: bool, parts: int) -> Matrix:
 
 def _rounding(x: Matrix, rows: int) -> Any:
     """A map with which the copy engine brings `rows` rows of f32, 128 bytes of each, and rounds them to tf32."""
-    return tensor_map(x.array, (1, 1, rows, matmul_hopper.ROW_BYTES // 4), swizzle=matmul_hopper.ROW_BYTES, tf32=True)
+    return tensor_map(x.array, (1, 1, rows, ROW_BYTES // 4), swizzle=ROW_BYTES, tf32=True)
 
 
 def _work(c: Matrix, schedule: Any, alpha: float, accumulate: int) -> Work:
@@ -228,9 +273,18 @@ def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False
 
 
 @functools.cache
-def _wgmma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, bias: bool, gelu: bool) -> Kernel:
-    schedule = SCHEDULES["wgmma"][name]
-    return matmul_hopper.product(element, result, schedule, a_across=a_across, b_across=b_across, bias=bias, gelu=gelu)
+def _wgmma_kernel(element: Any, result: Any, name: str, **options: bool) -> Kernel:
+    return matmul_hopper.product(element, result, SCHEDULES["wgmma"][name], **options)
+
+
+@functools.cache
+def _sums_kernel(element: Any, name: str, parts: int, **options: bool) -> Kernel:
+    return matmul_parts.sums_of_parts(element, SCHEDULES["parts"][name], parts, **options)
+
+
+@functools.cache
+def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
+    return matmul_parts.sum_of_parts(result, SCHEDULES["parts"][name], parts, **options)
 
 
 @functools.cache
@@ -244,8 +298,11 @@ def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
 
 
 @functools.cache
-def _wide_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool) -> Kernel:
-    return matmul_wide.product(SCHEDULES["fp32"][name], a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+def _fp32_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool, early: bool) -> Kernel:
+    schedule = SCHEDULES["fp32"][name]
+    if isinstance(schedule, matmul_wide.Schedule):
+        return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+    return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest, early=early)
 
 
 @functools.cache

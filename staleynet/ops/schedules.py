@@ -11,18 +11,39 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 
+_WIDE: Final[dict[str, Any]] = {
+    "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
+    "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
+    "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216),
+    "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4),
+    "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
+}
+_PIPELINED: Final[dict[str, Any]] = {
+    "pipelined 128x128": matmul_pipelined.Schedule(128, 128, 2, 2, depth=8),
+    "pipelined 128x128 of 8 warps": matmul_pipelined.Schedule(128, 128, 2, 4),
+    "pipelined 128x64": matmul_pipelined.Schedule(128, 64, 2, 2),
+    "pipelined 64x128": matmul_pipelined.Schedule(64, 128, 1, 4),
+    "pipelined 64x64": matmul_pipelined.Schedule(64, 64, 1, 2),
+}
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
         "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
         "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
         "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+        "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
         "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
         "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+        "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
+        "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
         "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
         "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
         "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+    },
+    "parts": {
+        "64x128": matmul_parts.Schedule(64, 128, 8),
+        "128x128": matmul_parts.Schedule(128, 128, 6),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128, 4),
@@ -31,22 +52,16 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     },
     "tf32": {
         "256x128": matmul_tf32.Schedule(2, 128, 4),
-        "128x256": matmul_tf32.Schedule(2, 256, 4, halves=1),
-        "128x192": matmul_tf32.Schedule(2, 192, 5, halves=1),
         "256x96": matmul_tf32.Schedule(2, 96, 4),
         "256x64": matmul_tf32.Schedule(2, 64, 4),
+        "128x256": matmul_tf32.Schedule(1, 256, 4),
+        "128x192": matmul_tf32.Schedule(1, 192, 5),
         "128x128": matmul_tf32.Schedule(1, 128, 6),
-        "128x128 2": matmul_tf32.Schedule(2, 128, 6, halves=1),
         "128x64": matmul_tf32.Schedule(1, 64, 8),
-        "128x64 2": matmul_tf32.Schedule(2, 64, 8, halves=1),
     },
-    "fp32": {
-        "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
-        "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
-        "128x192": matmul_wide.Schedule(128, 192, 4, 2, 4, registers=216),
-        "128x128": matmul_wide.Schedule(128, 128, 4, 2, 4),
-        "128x64": matmul_wide.Schedule(128, 64, 4, 4, 2),
-    },
+    "fp32": {**_WIDE, **_PIPELINED},
+    "wide": _WIDE,
+    "pipelined": _PIPELINED,
     "mma": {
         "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
         "128x64": matmul_mma.Schedule(128, 64, 128, 4, 2, 2),
@@ -55,37 +70,45 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
 }
-"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands."""
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands; "fp32" has all that a Hopper GPU can
+take, "wide" those of the copy engine, and "pipelined" those of other GPUs.
+"""
 
+_WIDE_SPEED: Final = {"128x256": 1.0, "256x128": 0.97, "128x192": 0.95, "128x128": 0.86, "128x64": 0.82}
+_PIPELINED_SPEED: Final = {
+    "pipelined 128x128": 0.9,
+    "pipelined 128x128 of 8 warps": 0.75,
+    "pipelined 128x64": 0.78,
+    "pipelined 64x128": 0.8,
+    "pipelined 64x64": 0.75,
+}
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
         "128x256": 1.0,
         "128x256 8": 0.99,
         "128x128": 0.93,
-        "128x128 in turn": 0.96,
+        "128x128 in turn": 0.94,
+        "128x128 in turn 2": 0.93,
         "64x128 in turn": 0.85,
-        "64x256 in turn": 0.93,
+        "64x256 in turn": 0.91,
+        "64x256 in turn 4": 0.89,
+        "128x64 in turn": 0.75,
         "128x192": 0.98,
         "128x64": 0.8,
     },
+    "parts": {"64x128": 0.85, "128x128": 0.93},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
-    "tf32": {
-        "256x128": 1.0,
-        "128x256": 1.0,
-        "128x192": 0.95,
-        "256x96": 0.96,
-        "256x64": 0.78,
-        "128x128": 0.73,
-        "128x128 2": 0.73,
-        "128x64": 0.54,
-        "128x64 2": 0.5,
-    },
-    "fp32": {"128x256": 1.0, "256x128": 0.95, "128x192": 0.95, "128x128": 0.8, "128x64": 0.8},
+    "tf32": {"256x128": 1.0, "256x96": 0.96, "256x64": 0.78, "128x256": 1.03, "128x192": 0.9, "128x128": 0.8, "128x64": 0.54},
+    "fp32": {**_WIDE_SPEED, **_PIPELINED_SPEED},
+    "wide": _WIDE_SPEED,
+    "pipelined": _PIPELINED_SPEED,
     "mma": {"128x256": 1.0, "128x64": 0.86, "64x128": 0.86, "64x64": 0.74, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64
 """Steps of k that a tile costs beyond those of its sums."""
+_EDGE_IN_TURN: Final = 16
+"""The same where one warpgroup stores its tile while the other one multiplies."""
 _ALONE: Final = 0.6
 """What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
 _ALIKE: Final = 1.0
@@ -93,6 +116,7 @@ _ALIKE: Final = 1.0
 
 
 _forced: dict[str, str] = {}
+_asked: dict[str, tuple[str, str]] = {}
 _mma_alone = False
 
 
@@ -101,11 +125,18 @@ def forced(family: str, name: str) -> Iterator[None]:
     """Let all products of a family take one schedule, for measurements and tests."""
     before = dict(_forced)
     _forced[family] = name
+    _asked.clear()
     try:
         yield
     finally:
         _forced.clear()
         _forced.update(before)
+
+
+def asked(family: str) -> tuple[str, str] | None:
+    """Where in the table the last forced schedule of a family would have been looked up: the family with the layouts, and the shape. None if no product
+    took it."""
+    return _asked.get(family)
 
 
 @contextlib.contextmanager
@@ -136,7 +167,10 @@ def choose(
 
     `across` says which operands are given with k across their rows.
     """
-    return _forced.get(family) or _chosen(family, target, multiprocessors, shared, shape, across)
+    if family in _forced:
+        _asked[family] = key(family, across), "x".join(map(str, shape))
+        return _forced[family]
+    return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
@@ -169,8 +203,10 @@ def _chosen(
         schedule = fitting[name]
         rows, columns = schedule.rows, schedule.columns
         tiles = batch * -(-m // rows) * -(-n // columns)
-        alone = _ALONE if getattr(schedule, "in_turn", False) and tiles <= multiprocessors else 1.0
-        return float(-(-tiles // multiprocessors) * rows * columns * (k + _EDGE) / (_SPEED[family][name] * alone))
+        in_turn = getattr(schedule, "in_turn", False)
+        alone = _ALONE if in_turn and tiles <= multiprocessors else 1.0
+        steps = k + (_EDGE_IN_TURN if in_turn else _EDGE)
+        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone))
 
     return min(fitting, key=cost)
 

@@ -4,7 +4,9 @@ import numpy as np
 
 import kdsl
 from kdsl.testing import sanitized
+from staleynet.kernels.convert import Ending
 from staleynet.kernels.matmul import Product, matmul_register_blocked
+from staleynet.kernels.matmul_pipelined import Schedule, product
 
 
 def test_register_blocked_with_the_schedule_of_a_gpu() -> None:
@@ -24,3 +26,17 @@ def test_register_blocked_with_the_schedule_of_a_gpu() -> None:
     assert np.isnan(made[m]).all()
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert np.abs(made[:m] - exact).max() <= 1e-4 * (np.abs(a).astype(np.float64) @ np.abs(b)).max()
+
+
+def test_pipelined_at_the_edges_of_its_operands() -> None:
+    """Neither extent is a multiple of a tile's; what is read without checks stays inside, and all of C is written."""
+    device, rng = kdsl.device("cpu"), np.random.default_rng(6)
+    a, b = rng.standard_normal((1, 2, 36, 12), np.float32), rng.standard_normal((1, 2, 12, 68), np.float32)
+    with sanitized() as found:
+        c = device.array(np.full((1, 2, 36, 68), np.nan, np.float32))
+        kernel = product(Schedule(32, 32, 1, 2, depth=8), a_across=False, b_across=True)
+        kernel(c, device.array(a), device.array(b), Ending(alpha=1.0, accumulate=0))
+        made = c.numpy()
+    assert not found
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(made - exact).max() <= 1e-5 * (np.abs(a).astype(np.float64) @ np.abs(b)).max()

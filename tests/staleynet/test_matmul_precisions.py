@@ -13,8 +13,9 @@ import pytest
 import kdsl
 import kdsl.testing
 from kdsl import bf16, f16, f32
+from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, matmul
-from staleynet.ops.matmul_operands import parts_along_k
+from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -112,7 +113,7 @@ def test_precisions_at_awkward_sizes(device: kdsl.Device, precision: Precision, 
 def test_transposed_operands(device: kdsl.Device, precision: Precision, turned: tuple[bool, bool, bool]) -> None:
     check(device, precision, (72, 136, 40), turned=turned, seed=1)
     if device.target != "cpu":
-        for size in LARGE:
+        for size in [*LARGE, *([(264, 4104, 64)] if precision == "tf32" else [])]:  # of the last the smaller operand is copied
             check(device, precision, size, turned=turned, seed=2)
 
 
@@ -147,9 +148,49 @@ def test_bias_and_gelu(device: kdsl.Device, precision: Precision) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     size = (40, 24, 4096)
-    assert parts_along_k(precision, *size, 1) == 8
+    assert parts_along_k(precision, *size, 1) == (16 if precision == "3xtf32" else 8)
     check(device, precision, size, seed=13)
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
+
+
+@pytest.mark.parametrize("element", [bf16, f16, f32], ids=str)
+def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
+    """With a last part that has less of k than the others, in all layouts, with all endings."""
+    if device.target == "cpu":
+        pytest.skip("the CPU has parts of equal length")
+    precision: Precision = {bf16: "bf16", f16: "f16", f32: "tf32"}[element]  # type: ignore[assignment]
+    assert parts_in_stages(200, 300, 4104 * element.itemsize, 1) > 1
+    for turned in itertools.product((False, True), repeat=2):
+        check(device, precision, (200, 300, 4104), elements=(element, element, element), turned=(*turned, False), seed=18)
+    for result in (element, f32):
+        check(device, precision, (130, 301, 4100), elements=(element, element, result), alpha=0.5, accumulate=True, seed=19)
+        bias = np.random.default_rng(20).standard_normal(257).astype(np.float32)
+        check(device, precision, (64, 257, 8192), elements=(element, element, result), bias=bias, activation="gelu", gap=1, seed=21)
+
+
+def test_rows_that_the_copy_engine_does_not_write(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of elements and single ones; also operands and results that pass the cache."""
+    if device.target == "cpu":
+        pytest.skip("the CPU has no copy engine")
+    for result, columns in ((bf16, 1026), (bf16, 1025), (f16, 1025), (f32, 1026)):
+        element = f16 if result is f16 else bf16
+        precision: Precision = "f16" if result is f16 else "bf16"
+        check(device, precision, (150, columns, 136), elements=(element, element, result), batch=(2, 3), alpha=-2.0, seed=23)
+    bias = np.random.default_rng(24).standard_normal(1026).astype(np.float32)
+    check(device, "bf16", (300, 1026, 136), elements=(bf16, bf16, bf16), bias=bias, activation="gelu", seed=24)
+    check(device, "bf16", (300, 1026, 136), elements=(bf16, bf16, bf16), accumulate=True, seed=25)
+    monkeypatch.setattr(matmul_paths, "PASSING", 0)
+    check(device, "bf16", (300, 64, 512), elements=(bf16, bf16, bf16), batch=(2, 3), seed=26)
+    check(device, "bf16", (300, 64, 512), elements=(bf16, bf16, bf16), batch=(2, 3), turned=(True, True, False), seed=26)
+
+
+def test_parts_in_stages_depend_on_the_shape_and_the_elements_alone() -> None:
+    assert parts_in_stages(256, 256, 2 * 8192, 1) == 16
+    assert parts_in_stages(256, 768, 2 * 8192, 1) == 5
+    assert parts_in_stages(512, 512, 2 * 16384, 1) == 4
+    assert parts_in_stages(512, 2048, 2 * 8192, 1) == 1
+    assert parts_in_stages(256, 256, 2 * 1024, 1) == 1
+    assert parts_in_stages(256, 256, 2 * 8192, 2) == 1
 
 
 def test_parts_depend_on_the_shape_alone() -> None:
@@ -158,6 +199,9 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("bf16", 512, 2048, 8192, 1) == 1
     assert parts_along_k("bf16", 512, 512, 16384, 1) == 4
     assert parts_along_k("fp32", 512, 512, 16384, 1) == 16
+    assert parts_along_k("tf32", 512, 2048, 8192, 1) == 4
+    assert parts_along_k("3xtf32", 512, 2048, 8192, 1) == 2
+    assert parts_along_k("3xtf32", 256, 256, 8192, 1) == 32
     assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
     assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
 

@@ -3,13 +3,15 @@ within a block's memory."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
 import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, pack
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -29,6 +31,42 @@ def test_wgmma(name: str) -> None:
     assert spills(kernel, "sm_90a") == 0
 
 
+def test_wgmma_with_a_c_that_the_copy_engine_cannot_write() -> None:
+    ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x128 in turn"], mapped=False, pairs=True).ptx("sm_90a")
+    assert "bulk.tensor.4d.global" not in ptx  # no copy out of shared memory
+    assert re.search(r"st\.global\.(b32|v2\.b16)", ptx)
+    assert assemble(ptx, "sm_90a").spills == 0
+
+
+def test_what_passes_makes_room_in_the_cache_first() -> None:
+    for a_passes, c_passes in ((False, False), (True, False), (False, True)):
+        ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x64"], a_passes=a_passes, c_passes=c_passes).ptx("sm_90a")
+        hints = {"global" if "tensor.4d.global" in line else "shared" for line in ptx.splitlines() if "L2::cache_hint" in line}
+        assert hints == {side for side, passes in (("shared", a_passes), ("global", c_passes)) if passes}
+
+
+@pytest.mark.parametrize("name", SCHEDULES["parts"])
+def test_parts_along_k(name: str) -> None:
+    schedule = SCHEDULES["parts"][name]
+    for across in (False, True):
+        ptx = matmul_parts.sums_of_parts(bf16, schedule, 4, a_across=across, b_across=across).ptx("sm_90a")
+        assert "setmaxnreg" not in ptx
+        report = assemble(ptx, "sm_90a")
+        assert report.spills == 0
+        # what is left of a multiprocessor's registers holds a block of the second kernel
+        assert (report.registers + 7) // 8 * 8 * 128 * (schedule.rows // 64 + 1) + 80 * 256 <= 65_536 or schedule.columns == 256
+    assert spills(matmul_parts.sum_of_parts(f32, schedule, 16, bias=True, gelu=True), "sm_90a") == 0
+
+
+def test_parts_are_all_read_before_they_are_added() -> None:
+    """Only then are their reads under way at the same time."""
+    ptx = matmul_parts.sum_of_parts(bf16, SCHEDULES["parts"]["128x128"], 8, pairs=True).ptx("sm_90a")
+    reads = [place.start() for place in re.finditer(r"ld\.global\S*\.v4", ptx)]
+    assert len(reads) == 8
+    assert "add.rn.f32" not in ptx[: reads[-1]]
+    assert assemble(ptx, "sm_90a").registers <= 80
+
+
 def test_wgmma_of_tf32_and_with_an_epilogue() -> None:
     assert spills(matmul_hopper.product(f32, f32, SCHEDULES["wgmma"]["128x256"]), "sm_90a") == 0
     assert spills(matmul_hopper.product(f16, f16, SCHEDULES["wgmma"]["128x128 in turn"], bias=True, gelu=True), "sm_90a") == 0
@@ -36,26 +74,43 @@ def test_wgmma_of_tf32_and_with_an_epilogue() -> None:
 
 @pytest.mark.parametrize("name", SCHEDULES["3xtf32"])
 def test_three_products_of_tf32(name: str) -> None:
-    for across in (False, True):
-        assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=across, b_across=across), "sm_90a") == 0
+    across = name == "128x128"
+    assert spills(matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=across, b_across=across), "sm_90a") == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["tf32"])
 def test_tf32_with_k_across(name: str) -> None:
     schedule: Any = SCHEDULES["tf32"][name]
-    for b_across in (False, True) if schedule.turns else (False,):
-        assert spills(matmul_tf32.product(schedule, b_across=b_across, c_across=not b_across), "sm_90a") == 0
+    assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
 
 
-@pytest.mark.parametrize("name", SCHEDULES["fp32"])
+@pytest.mark.parametrize("name", SCHEDULES["wide"])
 def test_fp32_with_warps_that_copy(name: str) -> None:
-    assert spills(matmul_wide.product(SCHEDULES["fp32"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+    assert spills(matmul_wide.product(SCHEDULES["wide"][name], a_across=False, b_across=True, rest=name != "128x256"), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        *zip(itertools.cycle(["sm_110", "sm_80", "sm_120", "sm_87", "sm_90a", "sm_89"]), SCHEDULES["pipelined"], strict=False),
+        ("sm_87", "pipelined 128x128"),
+    ],
+)
+def test_fp32_for_other_gpus(target: str, name: str) -> None:
+    kernel = matmul_pipelined.product(
+        SCHEDULES["pipelined"][name], a_across=False, b_across=True, rest=target == "sm_87", early=target == "sm_90a"
+    )
+    assert spills(kernel, target) == 0
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
 def test_mma_for_orin_and_thor(target: str, name: str) -> None:
     schedule: Any = SCHEDULES["mma"][name]
     assert spills(matmul_mma.product(bf16, f32, schedule), target) <= (8 if name == "128x256" else 0)
+
+
+def test_mma_with_k_across() -> None:
+    assert spills(matmul_mma.product(bf16, bf16, SCHEDULES["mma"]["64x64"], a_across=True, b_across=True, edges=False), "sm_87") == 0
 
 
 def test_what_surrounds_products() -> None:
@@ -69,5 +124,6 @@ def test_schedules_fit_a_block_and_tables_name_them() -> None:
         assert SCHEDULES["mma"][choose("mma", target, 16, limit, (4096, 4096, 4096, 1))].shared_bytes <= limit
     for family, entries in load("sm_90").items():
         assert set(entries.values()) <= set(SCHEDULES[family.split()[0]])
+    assert choose("pipelined", "sm_87", 16, LIMITS["sm_87"], (4096, 4096, 4096, 1)) == "pipelined 128x128"
     assert choose("wgmma", "sm_90", 132, 232_448, (8192, 8192, 8192, 1)).startswith("128x256")
     assert load("sm_80") == {}

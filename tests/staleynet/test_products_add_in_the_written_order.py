@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 import kdsl
 import kdsl.testing
 from staleynet import ops
+from staleynet.kernels.convert import Ending
+from staleynet.kernels.matmul_pipelined import Schedule
+from staleynet.kernels.matmul_pipelined import product as pipelined
 from staleynet.ops.matmul_operands import parts_along_k
+from staleynet.ops.schedules import SCHEDULES, asked, forced
 
 Floats = NDArray[np.float32]
 DEVICES = pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
@@ -127,3 +131,42 @@ def test_every_version_has_the_bits_of_the_model(device: kdsl.Device, version: o
         out = device.array(np.full(m * n, np.nan, np.float32))
         ops.matmul(ops.row_major(out, n), operand(device, a, False), operand(device, b, True), m=m, n=n, k=k, alpha=0.7, version=version)
         np.testing.assert_array_equal(out.numpy().view(np.uint32), modelled(a, b, 1, 0.7).view(np.uint32).ravel())
+
+
+@DEVICES
+@pytest.mark.parametrize(("a_across", "b_across"), [(False, False), (True, True), (False, True), (True, False)])
+def test_the_pipelined_kernel_has_the_bits_of_the_model(device: kdsl.Device, a_across: bool, b_across: bool) -> None:
+    """With a tile small enough to be compiled for the CPU, which does not take this kernel by itself."""
+    random = np.random.default_rng(2)
+    schedule = Schedule(32, 32, 1, 2, depth=8)
+    for (m, n, k), rest, vectors in (
+        ((36, 68, 20), True, True),
+        ((4, 33 if not b_across else 36, 4), True, False),
+        ((32, 40, 24), False, True),
+    ):
+        kernel = pipelined(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+        for accumulate, scale in ((0, 1.0), (1, 1e-23)):
+            a, b, c = ((random.standard_normal(shape) * scale).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
+            left, right = (np.ascontiguousarray(x)[None, None] for x in (a.T if a_across else a, b if b_across else b.T))
+            out = device.array((c if accumulate else np.full_like(c, np.nan))[None, None])
+            kernel(out, device.array(left), device.array(right), Ending(alpha=0.7, accumulate=accumulate))
+            wanted = modelled(a, b, 1, 0.7)
+            wanted = c + wanted if accumulate else wanted
+            np.testing.assert_array_equal(out.numpy()[0, 0].view(np.uint32), wanted.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", SCHEDULES["fp32"])
+def test_every_schedule_has_the_bits_of_the_model(name: str) -> None:
+    if (device := kdsl.testing.devices()[-1]).target == "cpu":
+        pytest.skip("its tiles are for a GPU")
+    random = np.random.default_rng(3)
+    m, n, k = 260, 392, 100
+    for scale in (1.0, 1e-23):
+        a, b = ((random.standard_normal(shape) * scale).astype(np.float32) for shape in ((m, k), (k, n)))
+        wanted = modelled(a, b, 1, 0.7).view(np.uint32).ravel()
+        for turned in (False, True):  # A along k and B across, and the other way round
+            out = device.array(np.full(m * n, np.nan, np.float32))
+            with forced("fp32", name):
+                ops.matmul(ops.row_major(out, n), operand(device, a, turned), operand(device, b, turned), m=m, n=n, k=k, alpha=0.7)
+            np.testing.assert_array_equal(out.numpy().view(np.uint32), wanted)
+            assert asked("fp32") is not None

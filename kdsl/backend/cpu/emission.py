@@ -32,6 +32,9 @@ from kdsl.ir.uniformity import Level, Uniformity
 class Emission:
     """Everything that the parts share while one kernel is emitted."""
 
+    keeps_order = False
+    """Whether blocks run in the order of their numbers."""
+
     def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module, narrow: Emission | None = None) -> None:
         """`narrow` is the emission of the same kernel for groups of the usual width, to whose code that for wide groups belongs."""
         from kdsl.backend.cpu.checks import Checks

@@ -18,7 +18,6 @@ from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masked import bytes_of
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.merge import joined
-from kdsl.backend.cpu.parts import taken
 from kdsl.backend.cpu.scratch import ALIGNMENT
 from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import call_intrinsic, mangled, memory_type
@@ -398,7 +397,7 @@ class MemoryAccess:
 
     def _store_columns(self, memory: nodes.Memory, kind: ir.Type, start: Any, index: Linear, vector: Any) -> bool:
         """Store rows of lanes as columns: where the lanes of a wide group are several rows, and those of a column name neighbours, blocks of four by four are
-        turned in registers, and four elements of a column are one store. Whether that was possible.
+        turned in registers. Whether that was possible.
         """
         e = self.e
         offsets = index.offsets
@@ -409,13 +408,19 @@ class MemoryAccess:
             return False
         length = e.width // high
         count = min(length, max(4, e.host.vector_bits // 8 // bytes_of(kind)))
-        for first, row in itertools.product(range(0, length, count), range(0, high, 4)):
-            for turned, column in enumerate(self._turned([self._part(vector, (row + r) * length + first, count) for r in range(4)])):
-                for four in range(0, count, 4):
-                    lane = row * length + first + four + turned
-                    address = e.builder.gep(start, [self.place(index, lane)], source_etype=kind)
-                    stored = e.builder.store(taken(e.builder, column, four, 4), address, align=memory.type.itemsize)
-                    e.storage.mark(stored, memory)
+        each = min(high, 8)  # rows whose elements of a column are one store
+        for first, row in itertools.product(range(0, length, count), range(0, high, each)):
+            fours = [
+                self._turned([self._part(vector, (row + r) * length + first, count) for r in range(q, q + 4)]) for q in range(0, each, 4)
+            ]
+            for place, column in itertools.product(range(0, count, 4), range(4)):
+                address = e.builder.gep(start, [self.place(index, row * length + first + place + column)], source_etype=kind)
+                lanes = [place + i for i in range(4)] + [count + place + i for i in range(each - 4)]
+                chosen = ir.Constant(ir.VectorType(I32, each), lanes)
+                stored = e.builder.store(
+                    e.builder.shuffle_vector(fours[0][column], fours[-1][column], chosen), address, align=memory.type.itemsize
+                )
+                e.storage.mark(stored, memory)
         return True
 
     def _turned(self, rows: list[Any]) -> list[Any]:

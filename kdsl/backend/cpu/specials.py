@@ -17,6 +17,18 @@ _TOGETHER: Final = {"warp_index": nodes.WARP_SIZE, "warp_group_index": nodes.WAR
 """Threads for which an index is the same."""
 
 
+_BAND: Final = 4
+"""Rows of blocks that run column by column."""
+_ORDERED: Final = (nodes.Atomic, nodes.Print, nodes.Fence, nodes.Instruction)
+"""With these the order of blocks may show, or the kernel has hints for the order that it knows."""
+
+
+def _gains_by_order(kernel: nodes.Kernel) -> bool:
+    """Whether a grid of several rows has blocks that are tiles, and read along both of their sides."""
+    ops = list(nodes.walk(kernel.body))
+    return kernel.block_dim[1] > 1 and any(isinstance(op, nodes.ForRange) for op in ops) and not any(isinstance(op, _ORDERED) for op in ops)
+
+
 class Specials:
     """Emits `Special` values. Threads are numbered x fastest; group g holds the threads g * W and up."""
 
@@ -40,11 +52,32 @@ class Specials:
             self.block = {"block_idx.x": number, "block_idx.y": zero, "block_idx.z": zero}
             return
         x, y = (self._extent(f".grid_{axis}") for axis in "xy")
+        if not self.e.keeps_order and _gains_by_order(self.e.kernel):
+            self._in_bands(number, x, y)
+            return
         row = b.udiv(number, x)
         if self.e.kernel.grid_rank == 2:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": row, "block_idx.z": zero}
         else:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": b.urem(row, y), "block_idx.z": b.udiv(row, y)}
+
+    def _in_bands(self, place: Any, x: Any, y: Any) -> None:
+        """Take the block that comes at a place: a few rows of blocks run column by column, so that what the blocks of a column read stays in a near cache
+        until the last of them has read it.
+        """
+        b, band = self.e.builder, self.e.i64(_BAND)
+        plane = b.mul(x, y)
+        number = b.udiv(place, plane)
+        among = b.sub(place, b.mul(number, plane))
+        first = b.mul(b.udiv(among, b.mul(x, band)), band)
+        left = b.sub(y, first)
+        height = b.select(b.icmp_unsigned("<", left, band), left, band)
+        inside = b.sub(among, b.mul(first, x))
+        # a place beyond the grid never comes, but LLVM may divide before it looks
+        column = b.udiv(inside, b.select(b.icmp_unsigned("==", height, self.e.i64(0)), band, height))
+        row = b.add(first, b.sub(inside, b.mul(column, height)))
+        self.block_number = b.add(b.mul(b.add(b.mul(number, y), row), x), column)
+        self.block = {"block_idx.x": column, "block_idx.y": row, "block_idx.z": number}
 
     def _extent(self, name: str) -> Any:
         # where a block runs no extent is 0; dividing by it must be defined all the same, since LLVM may divide before it looks

@@ -90,10 +90,10 @@ def test_an_array_that_changes_in_place() -> None:
     y, x = np.zeros(12, np.float32), np.ones(12, np.float32)
     for _ in range(3):
         add_scaled(y, x, 1.0)
-    y.shape = (3, 4)
+    y.resize((3, 4), refcheck=False)
     with pytest.raises(ArgumentError, match="which has 1 dimension; the argument has 2"):
         add_scaled(y, x, 1.0)
-    y.shape = (12,)
+    y.resize((12,), refcheck=False)
     y.flags.writeable = False
     with pytest.raises(ArgumentError, match="the argument is read-only"):
         add_scaled(y, x, 1.0)

@@ -43,6 +43,8 @@ class Options:
 class SanitizedEmission(Emission):
     """The emission of one kernel."""
 
+    keeps_order = True
+
     def __init__(self, kernel: nodes.Kernel, host: HostCpu, width: int, module: ir.Module, options: Options) -> None:
         super().__init__(kernel, host, width, module)
         self.wide = None

@@ -67,6 +67,18 @@ def turned(y: SliceMut[T], x: Slice[T], count: u32) -> None:
     y[thread_idx.y * 16 + thread_idx.x] = total
 
 
+@kernel(grid=1, block=(8, 8))
+def turned_by_eights(y: SliceMut[T], x: Slice[T], count: u32) -> None:
+    """The same for 8 x 8 elements, whose columns are stores of eight."""
+    shared = shared_array((8, 12), x.dtype)
+    shared[thread_idx.x, thread_idx.y] = x[thread_idx.y * 8 + thread_idx.x]
+    sync_threads()
+    total = x.dtype(0)
+    for _ in range(count):
+        total += shared[thread_idx.y, thread_idx.x]
+    y[thread_idx.y * 8 + thread_idx.x] = total
+
+
 @kernel(grid=1, block=(16, 16))
 def products(y: SliceMut[f32], a: Slice[f32], b: Slice[f32], count: u32) -> None:
     """Four sums per thread, more than fit the registers of AVX2, of elements of which none was shown to be inside."""
@@ -96,13 +108,14 @@ def test_masks_without_registers_are_not_taken_apart() -> None:
     assert "shufflevector <64 x i1>" not in text
 
 
+@pytest.mark.parametrize(("turn", "side"), [(turned, 16), (turned_by_eights, 8)])
 @pytest.mark.parametrize("of", [f32, f64, i16])
-def test_columns_are_turned_in_registers(of: Any) -> None:
+def test_columns_are_turned_in_registers(of: Any, turn: Any, side: int) -> None:
     device = kdsl.device("cpu")
-    x = np.arange(256).astype(of.numpy)
-    y = device.array(np.zeros(256, of.numpy))
-    turned(y, device.array(x), 3)
-    assert np.array_equal(y.numpy().reshape(16, 16), 3 * x.reshape(16, 16).T)
+    x = np.arange(side * side).astype(of.numpy)
+    y = device.array(np.zeros(side * side, of.numpy))
+    turn(y, device.array(x), 3)
+    assert np.array_equal(y.numpy().reshape(side, side), 3 * x.reshape(side, side).T)
 
 
 @pytest.mark.parametrize(("host", "most"), [("x86-64-v3", 24), ("x86-64-v4", 100)])

@@ -1,0 +1,71 @@
+"""Tiles of the operands in shared memory for products of warpgroups on Hopper: a ring of stages that the copy engine fills, and `wgmma` reads.
+
+Left out: who waits for which stage, which is the kernels' own (`matmul_hopper.py`, `matmul_parts.py`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kdsl import barrier_arrive_expect, function, i64, tma_load, u32, unroll, wgmma
+
+ROW_BYTES = 128
+"""Bytes of a row of a swizzled tile."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """What a kernel needs of a ring."""
+
+    left: tuple[int, ...]
+    """Shape of the tiles of A, a stage after the other."""
+    right: tuple[int, ...]
+    """That of the tiles of B."""
+    depth: int
+    """Steps of k of a stage, 128 bytes of them."""
+    load: Any
+    """load(left, right, a, b, full, s, p, q, row, column, k): bring the tiles of stage s from row `row` of A and column `column` of B, from k on."""
+    multiply: Any
+    """multiply(sums, left, right, s, row): add the products of stage s, 64 rows from `row` on."""
+
+
+def ring(element: Any, rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool, a_passes: bool = False) -> Ring:
+    """A ring of `stages` tiles of `rows` rows of A and `columns` columns of B, of arrays of four dimensions.
+
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. What `a_passes` is read once, and
+    need not stay in the level-2 cache.
+    """
+    ROWS, COLUMNS = rows, columns
+    DEPTH = ROW_BYTES // element.itemsize
+    STEP = DEPTH // 4
+    STAGE_BYTES = (ROWS + COLUMNS) * ROW_BYTES
+    EVICT = "first" if a_passes else ""
+
+    @function
+    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
+        barrier_arrive_expect(full, s, STAGE_BYTES)
+        if a_across:
+            for piece in unroll(ROWS // 64):
+                tma_load(left, (s, piece), a, (p, q, k, row + 64 * piece), full, s, evict=EVICT)
+        else:
+            tma_load(left, s, a, (p, q, row, k), full, s, evict=EVICT)
+        if b_across:
+            for piece in unroll(COLUMNS // 64):
+                tma_load(right, (s, piece), b, (p, q, k, column + 64 * piece), full, s)
+        else:
+            tma_load(right, s, b, (p, q, column, k), full, s)
+
+    @function
+    def multiply(sums: Any, left: Any, right: Any, s: u32, row: i64) -> None:
+        for k in unroll(0, DEPTH, STEP):
+            if a_across and b_across:
+                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k, 0), transpose_a=True, transpose_b=True)
+            elif a_across:
+                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k), transpose_a=True)
+            elif b_across:
+                wgmma(sums, left, (s, row, k), right, (s, 0, k, 0), transpose_b=True)
+            else:
+                wgmma(sums, left, (s, row, k), right, (s, 0, k))
+
+    left_shape = (stages, ROWS // 64, DEPTH, 64) if a_across else (stages, ROWS, DEPTH)
+    right_shape = (stages, COLUMNS // 64, DEPTH, 64) if b_across else (stages, COLUMNS, DEPTH)
+    return Ring(left_shape, right_shape, DEPTH, load, multiply)
