@@ -9,6 +9,9 @@ from text import kernel_of
 
 import kdsl
 from kdsl import compiler, elements, f32, kernel
+from kdsl.frontend.inequalities import Inequalities
+from kdsl.frontend.polynomials import Polynomial
+from kdsl.frontend.relations import contract_relations
 from staleynet.kernels.signal import Framing, overlap_add
 
 PARAMETERS = "y: DisjointSlice[f32], x: Slice[f32], n: u32, size: u32, hop: u32, s: i64"
@@ -97,3 +100,17 @@ def test_frames_that_overlap_in_a_checked_build(count: int, size: int, hop: int,
         total[number * hop :][:size] += window * frames[number]
         weight[number * hop :][:size] += window**2
     np.testing.assert_allclose(signal.numpy(), total / np.where(weight > 0, weight, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_examples_by_which_wrong_inequalities_are_found_out_are_possible() -> None:
+    relations = contract_relations(("extent((n, s), (m, 1)) <= len(x)", "len(x) <= len(y)", "n <= m"))
+    known = Inequalities({"n": (1, 9), "m": (1, 9), "s": (0, 99), "x": (0, 10**6), "y": (0, 10**6)}, tuple(r.difference for r in relations))
+    assert known._examples
+    for example in known._examples:
+        assert all(relation.least(example) >= 0 for relation in known.relations)
+        assert all(low <= example[(name,)][0] == example[(name,)][1] <= high for name, (low, high) in known._ranges.items())
+    x, y, n, m = (Polynomial.name(name) for name in "xynm")
+    assert known.proves(y - m)
+    assert known.proves(x - n)
+    assert not known.proves(n - m)
+    assert not known.proves(x - m - Polynomial.number(1))
