@@ -96,6 +96,8 @@ def adopt(x: Any, stream: Stream | None = None, *, ordered: bool = True, behind:
     if isinstance(x, np.ndarray):
         return _array(*_from_numpy(x), behind=True)
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        if hasattr(x, "is_neg") and x.is_neg():  # PyTorch's own `__dlpack__` hands such memory over as it is
+            raise ValueError("a tensor with the negative bit holds numbers that stand for their negatives; pass x.resolve_neg()")
         kind, number = x.__dlpack_device__()
         on = device_of(int(kind), int(number))
         place, owner = dlpack.take(

@@ -27,6 +27,8 @@ def suits(op: nodes.Access) -> bool:
 
 def may_run_again(loop: nodes.ForRange) -> bool:
     """Whether a loop only reads and computes, and some of its reads are checked, all of them so that they need no branch."""
+    if _leaves(loop.orelse):
+        return False
     ops = [*nodes.walk(loop.body), *nodes.walk(loop.orelse)]
     scopes = {op for op in ops if isinstance(op, nodes.Scope)}
     checked = False
@@ -41,6 +43,17 @@ def may_run_again(loop: nodes.ForRange) -> bool:
         elif not isinstance(op, _PURE):
             return False
     return checked
+
+
+def _leaves(block: nodes.Block) -> bool:
+    """Whether a `break` or `continue` in it is one of a loop around it: as those in the `else` of a loop are, which would pass by what is asked behind that."""
+    for op in block:
+        if isinstance(op, nodes.Break | nodes.Continue):
+            return True
+        inner = (op.orelse,) if isinstance(op, nodes.ForRange | nodes.While) else nodes.children(op)
+        if any(_leaves(child) for child in inner):
+            return True
+    return False
 
 
 def counted(loop: nodes.ForRange) -> list[nodes.Load]:

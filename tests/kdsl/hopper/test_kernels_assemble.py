@@ -39,7 +39,7 @@ EIGHTS = [
 SHORT = [
     (products.short_sums, {"T": u8 if of.itemsize == 1 else f16, "N": n, "FRESH": fresh, **products.short_settings(of)})
     for of, n, fresh in products.SHORT
-    if n <= 200
+    if n <= 128
 ]
 OTHERS = [
     *[(copies.box, {"T": of, "ROWS": 8, "WIDE": (span or 16) // of.itemsize, "SPAN": span}) for of in (f32, i8) for span in (0, 32, 128)],

@@ -38,7 +38,7 @@ def fresh() -> Any:
         tile[(thread_idx.x + n) % 64] = x[places[i]]
         sync_threads()
         whole = pairs[places[i]]
-        pairs[i].first = whole.second + fours[places[i] // 4].y
+        pairs[i + 32].first = whole.second + fours[places[i] // 4].y
         assert n >= 0, "n is negative"
         y[i] = tile[(thread_idx.x + n) % 64] + whole.first
 
@@ -99,8 +99,8 @@ def test_one_kernel_has_both_builds_and_the_cache_keeps_them_apart(tmp_path: Pat
 def test_results_and_contract_are_the_same(device: kdsl.Device) -> None:
     rng = np.random.default_rng(0)
     x, places = rng.standard_normal(33, dtype=np.float32), rng.permutation(32).astype(np.int32)
-    pairs = np.zeros(32, Pair.dtype if hasattr(Pair, "dtype") else [("first", np.float32), ("second", np.float32)])
-    pairs["first"], pairs["second"] = rng.standard_normal((2, 32), dtype=np.float32)
+    pairs = np.zeros(64, Pair.dtype if hasattr(Pair, "dtype") else [("first", np.float32), ("second", np.float32)])
+    pairs["first"], pairs["second"] = rng.standard_normal((2, 64), dtype=np.float32)
     results = []
     for on in (False, True):
         kdsl.unchecked(on)
