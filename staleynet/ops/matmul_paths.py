@@ -301,6 +301,8 @@ def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
 def _fp32_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool, early: bool) -> Kernel:
     schedule = SCHEDULES["fp32"][name]
     if isinstance(schedule, matmul_wide.Schedule):
+        # ptxas spills 12 bytes where tiles of 128 x 192 have a rest of k, A alone across and results that leave as vectors
+        vectors &= not (schedule.columns == 192 and rest and a_across and not b_across)
         return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
     return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest, early=early)
 

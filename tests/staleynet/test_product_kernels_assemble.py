@@ -13,6 +13,7 @@ from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, pack
+from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
 LIMITS = {"sm_87": 166_912, "sm_110": 232_448}
@@ -82,6 +83,10 @@ def test_three_products_of_tf32(name: str) -> None:
 def test_tf32_with_k_across(name: str) -> None:
     schedule: Any = SCHEDULES["tf32"][name]
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
+
+
+def test_fp32_tiles_whose_results_leave_one_by_one() -> None:
+    assert spills(_fp32_kernel("128x192", True, False, True, True, True), "sm_90a") == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["wide"])
