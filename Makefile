@@ -13,7 +13,7 @@ test: $(VENV)/ready-test
 
 # Every kernel of StaleyNET that runs on a CPU, with all of its accesses watched
 sanitize: $(VENV)/ready-test
-	$(RUN) -m pytest -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
+	$(RUN) -m pytest -n 2 -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
 
 lint: $(VENV)/ready-lint
 	$(VENV)/bin/ruff format --check .

@@ -61,6 +61,24 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add what a worker of pytest-xdist has looked at."""
+    session = sanitizer.session()
+    launches, kernels, unchecked = getattr(node, "workeroutput", {}).get("kdsl_watched", (0, (), ()))
+    if session is not None and _UNCHECKED in node.config.stash:
+        session.launches += launches
+        session.kernels.update(kernels)
+        node.config.stash[_UNCHECKED].update(dict.fromkeys(unchecked))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what this process has looked at to the one that reports, if another one does."""
+    watched, given = sanitizer.session(), getattr(session.config, "workeroutput", None)
+    if watched is not None and given is not None and _UNCHECKED in session.config.stash:
+        given["kdsl_watched"] = (watched.launches, sorted(watched.kernels), list(session.config.stash[_UNCHECKED]))
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say how much was looked at, and what was not."""
     session = sanitizer.session()

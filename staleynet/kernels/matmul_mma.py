@@ -183,11 +183,12 @@ def product(
         fragments(a_part, b_part, a_tile, b_tile, 0, 0, 0)
         for step in range(steps):
             for part in unroll(STEPS):
-                # the fragments of the next part, which may lie in the next stage
+                # the fragments of the next part, which may lie in the next stage; behind the last one, where nothing may have been written, in that
+                following = step if part < STEPS - 1 else min(step + 1, steps - 1)
                 if part == STEPS - 1:
                     wait_copies(STAGES - 2)
                     sync_threads()
-                fragments(a_part, b_part, a_tile, b_tile, (step + (part + 1) // STEPS) % STAGES, (part + 1) % STEPS, (part + 1) % 2)
+                fragments(a_part, b_part, a_tile, b_tile, following % STAGES, (part + 1) % STEPS, (part + 1) % 2)
                 if part == 0:
                     # the stage that was left last is free since the barrier
                     later = step + STAGES - 1

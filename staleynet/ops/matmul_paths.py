@@ -196,7 +196,11 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         k = left.shape[2 if a_across else 3]
         name = _schedule("mma", out, k, (a_across, b_across))
         schedule = SCHEDULES["mma"][name]
-        whole = (out.shape[2] % schedule.rows, out.shape[3] % schedule.columns, k * element.itemsize % schedule.row_bytes) == (0, 0, 0)
+        whole = k > 0 and (out.shape[2] % schedule.rows, out.shape[3] % schedule.columns, k * element.itemsize % schedule.row_bytes) == (
+            0,
+            0,
+            0,
+        )
         pairs = out.base.device.target != "cpu" and out.in_vectors(2)
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
         _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, not whole)(
