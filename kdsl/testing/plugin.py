@@ -76,7 +76,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand what this process has looked at to the one that reports, if another one does."""
     watched, given = sanitizer.session(), getattr(session.config, "workeroutput", None)
     if watched is not None and given is not None and _UNCHECKED in session.config.stash:
-        given["kdsl_watched"] = (watched.launches, sorted(watched.kernels), list(session.config.stash[_UNCHECKED]))
+        unchecked = session.config.stash[_UNCHECKED]
+        given["kdsl_watched"] = (watched.launches, sorted(watched.kernels), list(unchecked))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FAULTY = """
 import sys
 import numpy as np
@@ -81,8 +83,9 @@ def test_the_environment_variable(tmp_path: Path) -> None:
     assert BARRIER_IS_MISSING in ended.stderr
 
 
-def test_the_plugin(tmp_path: Path) -> None:
-    """A test fails whose kernel is faulty, and no other; a check that the kernel makes itself is the test's affair."""
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["alone", "two workers"])
+def test_the_plugin(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    """A test fails whose kernel is faulty, and no other; a check that the kernel makes itself is the test's affair. Workers count together."""
     (tmp_path / "test_both.py").write_text(
         FAULTY
         + MENDED.replace("reverse", "mended").replace("main", "right")
@@ -103,7 +106,7 @@ def test_outside():
     raise AssertionError
 """
     )
-    ended = run("-m", "pytest", "-p", "kdsl.testing.plugin", "--kdsl-sanitize", "-q", "-p", "no:cacheprovider", tmp_path)
+    ended = run("-m", "pytest", "-p", "kdsl.testing.plugin", "--kdsl-sanitize", "-q", "-p", "no:cacheprovider", *processes, tmp_path)
     assert "1 failed, 2 passed" in ended.stdout
     assert BARRIER_IS_MISSING in ended.stdout
     assert "3 launches of 3 kernels were watched" in ended.stdout
