@@ -31,8 +31,10 @@ ONLY = {
     "matmul_cache_blocked": "cpu",
     "matmul_wide": "sm_90",
     "matmul_hopper": "sm_90",
+    "matmul_parts": "sm_90",
+    "matmul_sum_of_parts": "sm_90",
+    "matmul_tf32": "sm_90",
     "matmul_3xtf32": "sm_90",
-    "matmul_low_parts": "gpu",
 }
 """Kernels that are for one kind of device."""
 
@@ -42,8 +44,7 @@ Run = Callable[[], float]
 
 def suits(name: str, device: kdsl.Device) -> bool:
     """Whether a kernel is for the device."""
-    wanted = ONLY.get(name.partition(",")[0], device.target)
-    return device.target != "cpu" if wanted == "gpu" else device.target.startswith(wanted)
+    return device.target.startswith(ONLY.get(name.partition(",")[0], device.target))
 
 
 def checks(kernel: kdsl.Kernel) -> tuple[int, int]:

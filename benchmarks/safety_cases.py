@@ -19,6 +19,8 @@ SEQUENCES = {"small": 16, "large": 64}
 """Sequences of a batch."""
 FRAME, HOP, BINS, CODEWORDS, COLUMNS = 1024, 256, 513, 256, 64
 """Of the spectra and the tokenizer."""
+PARTS = 8
+"""Parts along k of a gradient of weights."""
 
 
 class Arrays:
@@ -310,16 +312,9 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
         def make(of: Arrays, sequences: int) -> Case:
             shape = (1, 1, sequences * CONTEXT, WIDTH)
             strides = (0, 0, 1, shape[2]) if turned else (0, 0, WIDTH, 1)
-            nothing = of.normal("nothing", 1).strided((1, 1, 1, 0), (0, 0, 0, 1))
-            return Case(kernel, (of.normal("packed", *shape).reshape(shape), nothing, of.normal("x", *shape).strided(shape, strides)))
+            return Case(kernel, (of.normal("packed", *shape).reshape(shape), of.normal("x", *shape).strided(shape, strides)))
 
         return make
-
-    low = convert.low_parts()
-
-    def low_parts(of: Arrays, sequences: int) -> Case:
-        shape = (1, 1, sequences * CONTEXT, WIDTH)
-        return Case(low, (of.normal("packed", *shape).reshape(shape), of.normal("x", *shape).reshape(shape)))
 
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
         kernel = convert.combine(f32, bias=bias, gelu=bias, each=each)
@@ -337,7 +332,6 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
     return {
         "matmul_pack": pack(False),
         "matmul_pack, turned": pack(True),
-        "matmul_low_parts": low_parts,
         "matmul_combine": combine(False, 4),
         "matmul_combine, single": combine(False, 1),
         "matmul_combine, bias and GELU": combine(True, 4),
@@ -346,7 +340,17 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
 def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
     """Products on tensor cores, and those with warps that copy."""
-    from staleynet.kernels import convert, matmul_3xtf32, matmul_hopper, matmul_mma, matmul_wide
+    from staleynet.kernels import (
+        convert,
+        matmul_3xtf32,
+        matmul_hopper,
+        matmul_mma,
+        matmul_parts,
+        matmul_pipelined,
+        matmul_tf32,
+        matmul_wide,
+        tf32_tiles,
+    )
     from staleynet.ops import matmul_operands, matmul_paths, schedules
 
     n, k = FEED_FORWARD, WIDTH
@@ -390,21 +394,53 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
-    def three(of: Arrays, sequences: int) -> Case:
-        schedule = schedules.SCHEDULES["3xtf32"]["128x128"]
+    def pipelined(of: Arrays, sequences: int) -> Case:
         c, a, b = operands(of, sequences, f32)
-        maps = [matmul_paths._rounding(x, rows) for x, rows in ((a, schedule.rows), (b, schedule.columns))]
-        low = [matmul_operands.low_parts_of(x).array for x in (a, b)]
-        return Case(three_kernel, (c.array, maps[0], low[0], maps[1], low[1], matmul_paths._work(c, schedule, 1.0, 0)))
+        return Case(pipelined_kernel, (c.array, a.array, b.array, convert.Ending(alpha=1.0, accumulate=0)))
 
-    three_kernel = matmul_3xtf32.product(schedules.SCHEDULES["3xtf32"]["128x128"])
+    def across(of: Arrays, sequences: int) -> Case:
+        c, b = matrix(of, "c", k, n, f32), matrix(of, "b", sequences * CONTEXT, n, f32)
+        maps = [matmul_paths._rounding(x, tf32_tiles.BOX) for x in (matrix(of, "a", sequences * CONTEXT, k, f32), b)]
+        return Case(across_kernel, (c.array, *maps, matmul_paths._work(c, schedules.SCHEDULES["tf32"]["256x128"], 1.0, 0)))
+
+    def three(of: Arrays, sequences: int) -> Case:
+        c, a, b = operands(of, sequences, f32)
+        return Case(three_kernel, (c.array, a.array, b.array, matmul_paths._work(c, schedules.SCHEDULES["3xtf32"]["128x128"], 1.0, 0)))
+
+    def in_parts(kernel: kdsl.Kernel, adds: bool) -> Callable[[Arrays, int], Case]:
+        """A gradient of weights, or the sum of its parts."""
+        schedule = schedules.SCHEDULES["parts"]["64x128"]
+
+        def make(of: Arrays, sequences: int) -> Case:
+            c, a, b = (
+                matrix(of, name, rows, columns, bf16)
+                for name, rows, columns in (("c", k, n), ("a", sequences * CONTEXT, k), ("b", sequences * CONTEXT, n))
+            )
+            shape = (PARTS, -(-k // schedule.rows) * -(-n // schedule.columns), schedule.slots, matmul_parts.NUMBERS)
+            sums = of.normal("sums", *shape).reshape(shape)
+            work = matmul_hopper.Work(blocks=PARTS * shape[1], alpha=1.0, accumulate=0)
+            return Case(kernel, (c.array, sums, of.normal("bias", n), work) if adds else (sums, a.array, b.array, work))
+
+        return make
+
+    pipelined_kernel = matmul_pipelined.product(
+        schedules.SCHEDULES["pipelined"]["pipelined 64x128"], a_across=False, b_across=False, rest=False
+    )
+    across_kernel = matmul_tf32.product(schedules.SCHEDULES["tf32"]["256x128"], b_across=True, c_across=False)
+    three_kernel = matmul_3xtf32.product(schedules.SCHEDULES["3xtf32"]["128x128"], a_across=False, b_across=False)
+    parts_kernel = matmul_parts.sums_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, a_across=True, b_across=True)
+    sum_kernel = matmul_parts.sum_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, pairs=True)
     return {
-        "matmul_mma": plain(matmul_mma.product, "128x128", bf16),
+        "matmul_mma": plain(matmul_mma.product, "128x256", bf16),
         "matmul_wide": wide("128x256", False),
         "matmul_wide, across": wide("128x256", True),
         "matmul_wide, rest": wide("128x256", False, k=WIDTH - 4),
         "matmul_hopper, bf16": hopper(bf16, "128x256", False),
         "matmul_hopper, bf16, GELU": hopper(bf16, "128x128 in turn", True),
         "matmul_hopper, tf32": hopper(f32, "128x256", False),
+        "matmul_pipelined": pipelined,
+        "matmul_parts": in_parts(parts_kernel, False),
+        "matmul_sum_of_parts": in_parts(sum_kernel, True),
+        "matmul_tf32": across,
         "matmul_3xtf32": three,
     }

@@ -196,14 +196,10 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         k = left.shape[2 if a_across else 3]
         name = _schedule("mma", out, k, (a_across, b_across))
         schedule = SCHEDULES["mma"][name]
-        whole = k > 0 and (out.shape[2] % schedule.rows, out.shape[3] % schedule.columns, k * element.itemsize % schedule.row_bytes) == (
-            0,
-            0,
-            0,
-        )
+        cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % schedule.row_bytes
         pairs = out.base.device.target != "cpu" and out.in_vectors(2)
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, not whole)(
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, bool(cut) or k == 0)(
             out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
         )
 

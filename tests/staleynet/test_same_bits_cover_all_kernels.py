@@ -1,8 +1,12 @@
-"""Every kernel of the model stands here with the test that compares its bits on all devices, or with the reason why none can."""
+"""Every kernel of the model stands here with the test that compares its bits on all devices, or with the reason why none can; and has a case in
+`benchmarks/safety.py`."""
 
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +81,14 @@ def test_the_tests_exist(where: str) -> None:
     file, _, name = where.partition("::")
     functions = {node.name for node in ast.parse((HERE / file).read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
     assert name in functions
+
+
+def test_the_cost_of_safety_is_measured_for_every_kernel() -> None:
+    """In a process of its own, since the cases load the model's modules anew."""
+    names = "import safety_cases; print(*safety_cases.fresh(unchecked=False), sep='\\n')"
+    ended = subprocess.run(
+        [sys.executable, "-c", names], cwd=KERNELS.parents[1] / "benchmarks", env={**os.environ, "PYTHONPATH": str(KERNELS.parents[1])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert {line.partition(",")[0] for line in ended.stdout.splitlines()} == declared()
