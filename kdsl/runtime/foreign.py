@@ -7,8 +7,6 @@ Such an array keeps the other library's memory. What of other libraries runs bef
 from __future__ import annotations
 
 import ctypes
-import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +17,8 @@ from kdsl.runtime import cuda, dlpack, layout
 from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device, device
 from kdsl.runtime.dlpack import Place
-from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
-from kdsl.runtime.memory import CpuMemory, Memory, uses
+from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaMemory, CudaStream
+from kdsl.runtime.memory import CpuMemory, Memory
 from kdsl.runtime.sanitizer import session, shadow
 from kdsl.runtime.stream import Stream
 
@@ -38,7 +36,7 @@ class ForeignCpuMemory(CpuMemory):
         self._owner = owner
 
 
-class ForeignCudaMemory(Memory):
+class ForeignCudaMemory(CudaMemory):
     """Memory of a GPU that another library has allocated. It goes back when nothing of ours uses it any more."""
 
     def __init__(self, device: CudaDevice, address: int, nbytes: int, owner: object, *, readonly: bool, waits: bool) -> None:
@@ -46,13 +44,6 @@ class ForeignCudaMemory(Memory):
         self.readonly = readonly
         self._owner = owner
         self._waits = waits
-
-    def free(self) -> None:
-        if self.stream is not None:
-            assert isinstance(self.device, CudaDevice)
-            self.device.attach()
-            self._give_back()
-            uses.changed()
 
     def _give_back(self) -> None:
         """The other library may use the memory again at once, in an order that is its own: unless CUDA keeps it behind our streams, wait for them."""
@@ -63,12 +54,6 @@ class ForeignCudaMemory(Memory):
         if self._waits:
             home._synchronize()
         self._owner = None
-
-    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing, usable: Callable[[], bool] = cuda.usable) -> None:
-        if finalizing() or not usable() or self.__dict__.get("stream") is None:
-            return
-        assert isinstance(self.device, CudaDevice)
-        self.device.finalise(self._give_back)
 
 
 def from_dlpack(x: object, /) -> Array:
