@@ -22,8 +22,8 @@ _ON_GPU = 50
 _ON_CPU = 10
 _RENEWED = 500
 """After so many programs a process makes room for another, which has its memory back."""
-_PATIENCE = 300.0
-"""Seconds for one program, or for a piece on a GPU."""
+_PATIENCE = 60.0
+"""Seconds for one program, or for a piece on a GPU: then it is taken for one that does not end."""
 
 
 def work(device: str | None) -> None:
@@ -124,10 +124,13 @@ class Supervisor:
         self.worker = None
         status = worker.end()
         report = Report()
+        place = " on the GPU" if worker.on_device else ""
+        ended = f"the process ended with status {status}{place}"
         if count == 1:
-            place = " on the GPU" if worker.on_device else ""
-            report.differences.append((first, f"the process ended with status {status}{place}"))
+            report.differences.append((first, ended))
             return report
+        # said at once: with what follows it takes a while, and a run may be cut off
+        print(f"seeds {first} to {first + count - 1}: {ended}, at {worker.seed}; each runs again", file=sys.stderr, flush=True)
         if worker.on_device:  # any of them
             parts = [(seed, 1) for seed in range(first, first + count)]
         else:

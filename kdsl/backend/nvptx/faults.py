@@ -8,40 +8,53 @@ from __future__ import annotations
 import re
 from typing import Final
 
+_ABSOLUTE: Final = re.compile(r"\babs\.s(16|32|64)(\s+)(%\w+), (%\w+);")
 _SHORT_EXTREME: Final = re.compile(r"\b(min|max)\.([su])16(\s+)(%\w+), (%\w+), (%\w+|-?\d+);")
-_ORDER: Final = re.compile(r"\bsetp\.(?:lt|le|gt|ge)\.u(?:32|64)\s+%\w+, (%\w+), ")
+_ORDER: Final = re.compile(r"\bsetp\.(?:lt|le|gt|ge)\.([su])(32|64)\s+%\w+, (%\w+), (\S+);")
 _LABEL: Final = re.compile(r"^(\$\w+):")
 _BRANCH: Final = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+);")
-_MOVE: Final = re.compile(r"\bmov\.\w+\s+(%\w+), (%\w+);")
-_FALL: Final = re.compile(r"\b(?:add\.s(?:32|64)\s+(%\w+), (%\w+), -|sub\.s(?:32|64)\s+(%\w+), (%\w+), )")
+_MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
+_ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);")
 _BELOW_THE_END: Final = re.compile(r"\bsetp\.(lt|le|gt|ge)\.u(32|64)(\s+)(%\w+), (%\w+), -(\d+);")
 
 
 def without_faulty_forms(ptx: str) -> str:
     """The same program.
 
+    ptxas takes the result of `abs.s32` and `abs.s64` for 0 or more, which it is not for the smallest integer, and that of `abs.s16` for one of 32 bits. So the
+    larger one of x and -x is taken.
+
     Of `max.s16` and a comparison of its result with its second operand ptxas 13.0 (13.5 no more) makes one instruction for two halves that writes the
     predicates of both to one register (`VIMNMX.S16x2 R0, P0, P0, R2, RZ`): `max(x, 0) == 0` is wrong. So minimum and maximum of 16 bits are taken in 32.
 
     ptxas 13.0 to 13.5 unrolls a loop that counts down while `n < -2`, unsigned, which LLVM makes of `n + 1 > 1`, as if it went on to -2: the last number behind
     0 is -1. So what is compared with a number near the end is moved to the start of all numbers. It also takes `n < bound` for `n > bound` of a falling n that
-    starts above the bound; such loops are not unrolled.
+    starts above the bound, and counts the trips of a loop in as many bits as its counter has, signed, where the way from the start to the end needs one more;
+    such loops are not unrolled.
     """
-    text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, ptx))
-    return "\n}\n".join(map(_falling_loops_stay, text.split("\n}\n")))  # each function has registers of its own
+    text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
+    return "\n}\n".join(map(_miscounted_loops_stay, text.split("\n}\n")))  # each function has registers of its own
 
 
-def _falling_loops_stay(ptx: str) -> str:
-    """Keep the innermost loop around each comparison, as unsigned, of a counter that falls, as it is (PTX ISA, `.pragma "nounroll"`)."""
+def _miscounted_loops_stay(ptx: str) -> str:
+    """Keep the innermost loop around each comparison of a counter that ptxas miscounts as it is (PTX ISA, `.pragma "nounroll"`).
+
+    That is, as unsigned, of one that falls; and of one that may go farther than half of all numbers, of which a start, an end or a step beyond a quarter of
+    them is the sign.
+    """
     lines = ptx.split("\n")
-    moves = [(found[1], found[2]) for line in lines for found in _MOVE.finditer(line)]
+    moves = _MOVE.findall(ptx)
     falling: set[str] = set()
-    for fall in _FALL.finditer(ptx):
-        result, source = (fall[1], fall[2]) if fall[1] else (fall[3], fall[4])
+    steps: dict[str, set[str]] = {}
+    """The names of each counter, and what is added to it."""
+    for name, result, source, step in _ADVANCE.findall(ptx):
         same = {result}
         while more := {to for to, origin in moves if origin in same} - same:
             same |= more
-        falling |= same if source in same else set()
+        if source in same:
+            falling |= same if name == "sub" or step.startswith("-") else set()
+            for one in same:
+                steps.setdefault(one, set()).update((step, *same))
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     loops = [
         (labels[found[1]], number)
@@ -51,9 +64,25 @@ def _falling_loops_stay(ptx: str) -> str:
     ]
     kept: set[int] = set()
     for number, line in enumerate(lines):
-        if any(found[1] in falling for found in _ORDER.finditer(line)):
-            kept |= {max(around)} if (around := [first for first, last in loops if first <= number <= last]) else set()
+        for sign, width, counter, end in _ORDER.findall(line):
+            far = counter in steps and _is_far({counter, end, *steps[counter]}, moves, 1 << int(width) - 2)
+            if far or (sign == "u" and counter in falling):
+                kept |= {max(around)} if (around := [first for first, last in loops if first <= number <= last]) else set()
     return "\n".join(line + '\n\t.pragma "nounroll";' if number in kept else line for number, line in enumerate(lines))
+
+
+def _is_far(operands: set[str], moves: list[tuple[str, str]], least: int) -> bool:
+    """Whether one of the operands is, or may come from, a number of at least so much, with either sign."""
+    while more := {origin for to, origin in moves if to in operands} - operands:
+        operands = operands | more
+    return any(abs(int(operand)) >= least for operand in operands if operand.lstrip("-").isdigit())
+
+
+def _larger_one(found: re.Match[str]) -> str:
+    width, space, result, x = found.groups()
+    if width == "16":
+        return f"{{ .reg .b32 %a, %b; cvt.s32.s16 %a, {x}; neg.s32 %b, %a; max.s32{space}%a, %a, %b; cvt.u16.u32 {result}, %a; }}"
+    return f"{{ .reg .b{width} %a; neg.s{width} %a, {x}; max.s{width}{space}{result}, {x}, %a; }}"
 
 
 def _from_the_start(found: re.Match[str]) -> str:
