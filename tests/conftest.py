@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from typing import Any
 
+import numpy as np
 import pytest
 
 from kdsl.runtime.device import gpu_count
@@ -24,6 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compare devices."""
     if gpu_count():
         same_bits.start(config)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start a test module's `RANDOM` anew for each test, so that a test has the same data on every device, whatever ran before it in the same process."""
+    random = getattr(getattr(item, "module", None), "RANDOM", None)
+    if isinstance(random, np.random.Generator):
+        random.bit_generator.state = item.config.stash.setdefault(_STATES, {}).setdefault(item.module.__name__, random.bit_generator.state)  # type: ignore[attr-defined]
+
+
+_STATES: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -85,7 +85,12 @@ def test_a_race_of_blocks_shows() -> None:
     )  # fmt: skip
     found = set()
     for seed in ("", "1", "2", "3"):
-        environment = os.environ | {"KDSL_SHUFFLE_BLOCKS": seed, "KDSL_DEVICE": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = os.environ | {
+            "KDSL_SHUFFLE_BLOCKS": seed,
+            "KDSL_DEVICE": "cpu",
+            "KDSL_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         done = subprocess.run(
             [sys.executable, "-c", code, os.path.dirname(__file__)], env=environment, capture_output=True, text=True, check=True
         )

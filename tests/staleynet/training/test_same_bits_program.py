@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -59,7 +60,8 @@ def test_the_same_bits_on_all_devices(program: ModuleType, tokens: Path, micro_f
     steps = [line.partition("step ")[2] for line in result.output.splitlines() if " step " in line]
     assert len(steps) == 6
     assert steps[:3] == steps[3:]
-    digests = [line.split()[1:] for line in result.output.splitlines() if line.split()[1] in ("losses", "norms", "weights")]
+    digests = re.findall(r" (losses|norms|weights) +([0-9a-f]{64})$", result.output, re.MULTILINE)
+    assert len(digests) == 6
     assert digests[:3] == digests[3:]
 
 
