@@ -6,13 +6,18 @@ Only for what LLVM makes by itself out of several things, so that no choice of o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _ABSOLUTE: Final = re.compile(r"\babs\.s(16|32|64)(\s+)(%\w+), (%\w+);")
 _SHORT_EXTREME: Final = re.compile(r"\b(min|max)\.([su])16(\s+)(%\w+), (%\w+), (%\w+|-?\d+);")
 _ORDER: Final = re.compile(r"\bsetp\.(?:lt|le|gt|ge)\.([su])(32|64)\s+%\w+, (%\w+), (\S+);")
 _LABEL: Final = re.compile(r"^(\$\w+):")
-_BRANCH: Final = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+);")
+_BRANCH: Final = re.compile(r"^\t(@\S+ )?\s*bra(?:\.uni)?\s+(\$\w+);")
+_END: Final = re.compile(r"^\t(?:ret|exit|trap);")
+_CALL: Final = re.compile(r"^\tcall\b", re.MULTILINE)
+_EXCHANGE: Final = re.compile(r"\b(?:shfl|vote|match|redux)\.")
+_BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
 _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);")
 _BELOW_THE_END: Final = re.compile(r"\bsetp\.(lt|le|gt|ge)\.u(32|64)(\s+)(%\w+), (%\w+), -(\d+);")
@@ -31,9 +36,18 @@ def without_faulty_forms(ptx: str) -> str:
     0 is -1. So what is compared with a number near the end is moved to the start of all numbers. It also takes `n < bound` for `n > bound` of a falling n that
     starts above the bound, and counts the trips of a loop in as many bits as its counter has, signed, where the way from the start to the end needs one more;
     such loops are not unrolled.
+
+    From a barrier at which all threads of a warp are together (`bar.sync`) ptxas concludes that they are so before it, too, and brings nobody together for an
+    exchange of lanes. Behind a call that only some lanes have made they are apart, and exchange nothing. So in a function with calls and exchanges a barrier is
+    one of each thread (PTX ISA, "barrier{.cta}").
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
-    return "\n}\n".join(map(_miscounted_loops_stay, text.split("\n}\n")))  # each function has registers of its own
+    return "\n}\n".join(map(_function, text.split("\n}\n")))
+
+
+def _function(ptx: str) -> str:
+    """What goes by functions, which have registers and calls of their own."""
+    return _miscounted_loops_stay(_BARRIER.sub(r"barrier.\1", ptx) if _CALL.search(ptx) and _EXCHANGE.search(ptx) else ptx)
 
 
 def _miscounted_loops_stay(ptx: str) -> str:
@@ -55,20 +69,58 @@ def _miscounted_loops_stay(ptx: str) -> str:
             falling |= same if name == "sub" or step.startswith("-") else set()
             for one in same:
                 steps.setdefault(one, set()).update((step, *same))
-    labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
-    loops = [
-        (labels[found[1]], number)
-        for number, line in enumerate(lines)
-        for found in _BRANCH.finditer(line)
-        if labels.get(found[1], number) < number
-    ]
-    kept: set[int] = set()
+    compared = []
     for number, line in enumerate(lines):
         for sign, width, counter, end in _ORDER.findall(line):
             far = counter in steps and _is_far({counter, end, *steps[counter]}, moves, 1 << int(width) - 2)
             if far or (sign == "u" and counter in falling):
-                kept |= {max(around)} if (around := [first for first, last in loops if first <= number <= last]) else set()
+                compared.append(number)
+    kept = _heads_around(compared, lines) if compared else set()
     return "\n".join(line + '\n\t.pragma "nounroll";' if number in kept else line for number, line in enumerate(lines))
+
+
+def _heads_around(places: list[int], lines: list[str]) -> set[int]:
+    """The lines with the labels of the innermost loops around some lines."""
+    labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
+    ways: list[list[int]] = []
+    """For each line, where it goes on to."""
+    for number, line in enumerate(lines):
+        branch = _BRANCH.match(line)
+        onward = [] if _END.match(line) or (branch and not branch[1]) or number + 1 == len(lines) else [number + 1]
+        ways.append([*onward, *([labels[branch[2]]] if branch and branch[2] in labels else [])])
+    came_from: dict[int, list[int]] = {}
+    for number, following in enumerate(ways):
+        for to in following:
+            came_from.setdefault(to, []).append(number)
+    loops = []
+    for head, last in _ways_back(ways):
+        inside, waiting = {head}, [last]
+        while waiting:
+            number = waiting.pop()
+            if number not in inside:
+                inside.add(number)
+                waiting.extend(came_from.get(number, []))
+        loops.append((len(inside), head, inside))
+    return {min(around)[1] for place in places if (around := [loop for loop in loops if place in loop[2]])}
+
+
+def _ways_back(ways: list[list[int]]) -> list[tuple[int, int]]:
+    """The ends of loops: lines that are reached from the first one through themselves, and where that way comes from."""
+    found = []
+    path: list[tuple[int, Iterator[int]]] = [(0, iter(ways[0]))]
+    state = {0: True}  # whether a line is on the path
+    while path:
+        number, following = path[-1]
+        to = next(following, None)
+        if to is None:
+            state[number] = False
+            path.pop()
+        elif to not in state:
+            state[to] = True
+            path.append((to, iter(ways[to])))
+        elif state[to]:
+            found.append((to, number))
+    return found
 
 
 def _is_far(operands: set[str], moves: list[tuple[str, str]], least: int) -> bool:
