@@ -2,18 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: train test sanitize lint format clean
+.PHONY: train test sanitize lint format setup clean
 
 train: $(VENV)/ready
 	$(RUN) -m staleynet.train $(ARGS)
 
 test: $(VENV)/ready-test
-	$(RUN) -m pytest -n 2 $(ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
 
 # Every kernel of StaleyNET that runs on a CPU, with all of its accesses watched
 sanitize: $(VENV)/ready-test
-	$(RUN) -m pytest -n 2 -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
 
 lint: $(VENV)/ready-lint
 	$(VENV)/bin/ruff format --check .
@@ -24,19 +25,27 @@ format: $(VENV)/ready-lint
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-# A folder that a broken-off set-up left behind has no `ready` file, so it is set up again.
-$(VENV)/ready: pyproject.toml
+# What all of the above need, in one go: CI does this first
+setup: $(VENV)/made
+	$(INSTALL) '.[test,lint]'
+	touch $(VENV)/ready $(VENV)/ready-test $(VENV)/ready-lint
+
+# A folder that a broken-off set-up left behind has no `made` file, so it is set up again.
+$(VENV)/made: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11 to 3.13 is needed, this is %s; name another with make PYTHON=..." % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/ready-test: $(VENV)/ready
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+$(VENV)/ready: $(VENV)/made
+	$(INSTALL) .
 	touch $@
 
-$(VENV)/ready-lint: $(VENV)/ready
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
+$(VENV)/ready-test: $(VENV)/made
+	$(INSTALL) '.[test]'
+	touch $@
+
+$(VENV)/ready-lint: $(VENV)/made
+	$(INSTALL) '.[lint]'
 	touch $@
 
 clean:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -123,7 +124,7 @@ def _rendered(relation: Relation) -> dict[str, str]:
 
 def _imports(description: Description, body: str) -> list[str]:
     """The imports that the body needs, in the order of a formatter."""
-    words = set("".join(c if c.isalnum() or c == "_" else " " for c in body).split())
+    words = set(re.findall(r"\w+", body))
     types = sorted((of.name.upper(), local) for of, local in description.types.items() if local in words)
     lines = [f"from kdsl.lang.types import {', '.join(_import(*pair) for pair in types)}"] if types else []
     for module, names in IMPORTS:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -74,10 +74,16 @@ def assemble(ptx: str, target: str, *, options: tuple[str, ...] = ()) -> Report:
 
     Raises AssemblyError if ptxas refuses it, warns of anything, or notes that instructions were serialised or ignored; FileNotFoundError without ptxas.
     """
+    return _assembled(find_ptxas(), ptx, target, options)
+
+
+@lru_cache(maxsize=32)
+def _assembled(assembler: Path, ptx: str, target: str, options: tuple[str, ...]) -> Report:
+    """What is assembled when it is built is often asked about again right after that."""
     with tempfile.TemporaryDirectory(prefix="kdsl-ptxas-") as folder:
         source = Path(folder, "module.ptx")
         source.write_text(ptx, encoding="ascii")
-        command = [str(find_ptxas()), "-v", f"-arch={target}", *options, str(source), "-o", str(Path(folder, "module.cubin"))]
+        command = [str(assembler), "-v", f"-arch={target}", *options, str(source), "-o", str(Path(folder, "module.cubin"))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     log = done.stdout + done.stderr
     if done.returncode != 0 or not is_clean(log):

@@ -54,10 +54,9 @@ class Narrow:
 
     def rounded_fraction(self, exact: Fraction) -> float:
         """An exact number other than 0, rounded to nearest even."""
-        size, exponent = abs(exact), 0
-        while size >= Fraction(2) ** (exponent + 1):
-            exponent += 1
-        while size < Fraction(2) ** exponent:
+        size = abs(exact)
+        exponent = size.numerator.bit_length() - size.denominator.bit_length()  # or one less
+        if size < Fraction(2) ** exponent:
             exponent -= 1
         unit = Fraction(2) ** max(exponent - self.precision + 1, self.least)
         result = round(size / unit) * unit

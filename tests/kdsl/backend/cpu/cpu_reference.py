@@ -35,8 +35,9 @@ class Interpreter:
     def __call__(self, grid: int | tuple[int, int, int], **arguments: Any) -> None:
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
         self.grid = (x, y, z)
-        for number in range(x * y * z):
-            self._block((number % x, number // x % y, number // x // y), arguments)
+        with np.errstate(all="ignore"):
+            for number in range(x * y * z):
+                self._block((number % x, number // x % y, number // x // y), arguments)
 
     def _block(self, block: tuple[int, int, int], arguments: dict[str, Any]) -> None:
         shared = {a: np.zeros(a.shape, a.type.numpy) for a in self.kernel.arrays if a.space == "shared"}
@@ -251,20 +252,19 @@ def unary(op: str, of: DType, x: Any) -> Any:
 
 
 def binary(op: str, of: DType, a: Any, b: Any) -> Any:
-    with np.errstate(all="ignore"):
-        if of.is_float:
-            match op:
-                case "add":
-                    return a + b
-                case "sub":
-                    return a - b
-                case "mul":
-                    return a * b
-                case "div":
-                    return a / b
-            if math.isnan(a) or math.isnan(b):
-                return of.numpy.type("nan")
-            return min(a, b) if op.endswith("min") else max(a, b)
+    if of.is_float:
+        match op:
+            case "add":
+                return a + b
+            case "sub":
+                return a - b
+            case "mul":
+                return a * b
+            case "div":
+                return a / b
+        if math.isnan(a) or math.isnan(b):
+            return of.numpy.type("nan")
+        return min(a, b) if op.endswith("min") else max(a, b)
     match op:
         case "and":
             return a & b if not of.is_bool else a and b
