@@ -3,11 +3,14 @@
 All of them take a quarter of an hour on two cores. So a run without a GPU takes at most `MOST` cases of each test, spread evenly over its list, the first and
 the last among them; `KDSL_ALL_TESTS=1` takes all, as a machine with a GPU does, and as a run does that names a file or a folder of tests.
 
+Python's collector looks less often for cycles: it went through all tests and kernels again and again, a twelfth of the time.
+
 Where there is a GPU, what tests read from it must be what they read from the CPU, byte for byte, but for `same_bits_exceptions.toml`.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 from typing import Any
@@ -55,3 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in chosen]
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

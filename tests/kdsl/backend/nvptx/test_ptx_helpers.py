@@ -23,6 +23,20 @@ def test_a_report_counts(build: Any) -> None:
     assert "ptxas info" in report.log
 
 
+def test_a_text_is_assembled_once(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is assembled when it is built is asked about again by its test."""
+    b = build("asked_twice")
+    b.store(b.view("y"), b.thread(), b.constant(1.0, F32))
+    text = b.ptx("sm_90")
+    report = assemble(text, "sm_90")
+    monkeypatch.setattr(ptxas.subprocess, "run", None)
+    assert assemble(text, "sm_90") == report
+    with pytest.raises(TypeError):
+        assemble(text, "sm_87")
+    with pytest.raises(TypeError):
+        assemble(text, "sm_90", options=("-O0",))
+
+
 def test_what_ptxas_refuses_is_shown_with_its_line() -> None:
     text = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() {\n  nonsense.b32 %r1;\n}\n"
     with pytest.raises(AssemblyError, match=r"     5:   nonsense\.b32 %r1;"):
