@@ -7,6 +7,7 @@ from typing import Final
 
 from kdsl.frontend import shared
 from kdsl.frontend.context import Context
+from kdsl.frontend.guards import begin_at, known_extents
 from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Value, ViewRef, as_type, describe, known_number
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
@@ -33,12 +34,10 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
     if not isinstance(of, DType | VectorType):
         raise ctx.error(f"the element type of {name}() is {describe(of)}", node, f"such as {name}((16, 16), f32)")
     if space == "shared" and any(known_number(item) is None for item in items):
-        if known_number(arguments[3]) != 0:
-            raise ctx.error(
-                "a swizzled array has a shape that the compiler knows", node, "use literals, captured numbers or Const parameters"
-            )
         partly = [item if known_number(item) is None else _extent(ctx, item, name, node) for item in items]
-        return shared.new_view(ctx, of, partly, _alignment(ctx, arguments[2], node), _array_name(ctx, node) or name, node)
+        made, view = shared.new_view(ctx, of, partly, _alignment(ctx, arguments[2], node), _array_name(ctx, node) or name, node)
+        _swizzle(ctx, view, arguments[3], node)
+        return made
     extents = tuple(_extent(ctx, item, name, node) for item in items)
     if not extents:
         raise ctx.error(f"{name}() of no dimensions", node, "a single number is a variable")
@@ -110,8 +109,8 @@ def _alignment(ctx: Context, value: Value, node: ast.Call) -> int:
     raise ctx.error(f"the alignment of a shared array is one of {choices}, and this is {what}", place, "such as align=128")
 
 
-def _swizzle(ctx: Context, array: nodes.Array, value: Value, node: ast.Call) -> None:
-    """Lay the rows of an array out in a swizzled way."""
+def _swizzle(ctx: Context, array: nodes.Array | nodes.SharedView, value: Value, node: ast.Call) -> None:
+    """Lay the rows of an array out in a swizzled way; how long they are is part of it."""
     span = known_number(value)
     if span == 0:
         return
@@ -121,15 +120,16 @@ def _swizzle(ctx: Context, array: nodes.Array, value: Value, node: ast.Call) -> 
         raise ctx.error(
             f"the swizzle of a shared array is 0, {', '.join(map(str, swizzle.SPANS))}, and this is {what}", place, "such as swizzle=128"
         )
-    row = array.shape[-1] * array.type.itemsize
-    if row != span:
+    last = known_extents(array)[-1]
+    if last is None or last * array.type.itemsize != span:
+        long = "as long as the launch decides" if last is None else f"{last * array.type.itemsize} bytes long"
         raise ctx.error(
-            f"the rows of `{array.name}` are {row} bytes long",
+            f"the rows of `{array.name}` are {long}",
             place,
-            f"with swizzle={span} they have {span // array.type.itemsize} elements of {array.type}",
+            f"with swizzle={span} they have {span // array.type.itemsize} elements of {array.type}; other extents may be known to the launch only",
         )
     array.swizzle = span
-    array.alignment = max(array.alignment, swizzle.pattern_bytes(span))
+    begin_at(array, swizzle.pattern_bytes(span))
 
 
 def _array_name(ctx: Context, node: ast.Call) -> str | None:

@@ -8,8 +8,10 @@ import dataclasses
 from kdsl.frontend import vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import index
+from kdsl.frontend.guards import extents_of, is_shared
 from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Literal, MapRef, RemoteRef, Value, Vector, ViewRef, describe
 from kdsl.ir import nodes
+from kdsl.lang.limits import SHARED_BYTES
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import I64
 
@@ -44,6 +46,8 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name
         raise ctx.error(f"a tensor map has no `{name}`", node, "it has .dtype and .shape")
     if name == "nbytes" and isinstance(value, ArrayRef):
         return Literal(value.array.size * value.array.type.itemsize)
+    if name == "nbytes" and isinstance(value, ViewRef) and isinstance(value.view, nodes.SharedView):
+        return _launched_bytes(ctx, value)
     if name == "dtype":
         return value.vector or (value.view.type if isinstance(value, ViewRef) else value.array.type)
     if name == "unchecked":
@@ -55,11 +59,22 @@ def attribute(ctx: Context, value: ViewRef | ArrayRef | RemoteRef | MapRef, name
             else Group(tuple(Literal(extent) for extent in value.shape))
         )
     of = value.view.type if isinstance(value, ViewRef) else value.array.type
-    more = ", .nbytes" if isinstance(value, ArrayRef) else ""
+    more = ", .nbytes" if is_shared(value) or isinstance(value, ArrayRef) else ""
     hint = f"it has .dtype, .shape{more} and .unchecked"
     if isinstance(of, StructType) and name in of.by_name:
         hint = f"its elements have: write {ctx.text(node.value)}[i].{name}"
     raise ctx.error(f"an array has no `{name}`", node, hint)
+
+
+def _launched_bytes(ctx: Context, value: ViewRef) -> Value:
+    """The bytes of a shared array whose shape the launch decides, which sees to it that a block has so many. A product of extents that wraps on the way
+    has a factor of 0, too."""
+    size: nodes.ValueOp = ctx.constant(I64, value.view.type.itemsize)
+    for extent in extents_of(ctx, value):
+        size = ctx.binary("mul", size, extent)
+    if isinstance(size, nodes.Binary):
+        size.range = (0, SHARED_BYTES)
+    return size
 
 
 def contains(ctx: Context, item: Value, value: Value, item_node: ast.AST, node: ast.AST) -> nodes.ValueOp:

@@ -78,6 +78,8 @@ class Lengths:
     """For each view, the least length."""
     multiples: Mapping[str, int] = field(default_factory=dict)
     """For parameters, fields and extents, a power of two of which they are multiples."""
+    numbers: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """For parameters and fields, the least and the largest value that it names."""
     relations: tuple[Relation, ...] = ()
     """What it says of all of these, as inequalities."""
 
@@ -341,8 +343,13 @@ class Context:
         return made
 
     def parameter(self, parameter: nodes.ScalarParameter) -> nodes.ValueOp:
-        """The value of a scalar parameter."""
-        made = nodes.ParameterValue(location=self.location, type=parameter.type, parameter=parameter, hint=parameter.name)
+        """The value of a scalar parameter, in the range that the contract gives it."""
+        of, known = parameter.type, None
+        if of.is_integer and parameter.name in self.contract.numbers:
+            low, high = self.contract.numbers[parameter.name]
+            known = max(of.minimum, of.minimum if low is None else low), min(of.maximum, of.maximum if high is None else high)
+            known = known if known[0] <= known[1] else None  # no launch keeps the contract
+        made = nodes.ParameterValue(location=self.location, type=of, range=known, parameter=parameter, hint=parameter.name)
         return self.at_entry((nodes.ParameterValue, parameter), made)
 
     def length(self, view: nodes.View, dimension: int = 0) -> nodes.ValueOp:

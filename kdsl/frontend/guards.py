@@ -22,6 +22,13 @@ def memory_of(ref: ViewRef | ArrayRef | BarrierRef) -> nodes.Memory:
     return ref.view if isinstance(ref, ViewRef) else ref.array
 
 
+def shared_memory(ref: ArrayRef | ViewRef) -> nodes.Array | nodes.SharedView:
+    """The array behind the name of a shared array."""
+    memory = memory_of(ref)
+    assert not isinstance(memory, nodes.View) or isinstance(memory, nodes.SharedView)
+    return memory
+
+
 def is_shared(value: Value) -> TypeGuard[ArrayRef | ViewRef]:
     """Whether it is a shared array of this block, of fixed shape or of one that the launch decides."""
     return (
@@ -38,6 +45,11 @@ def extents_of(ctx: Context, ref: ViewRef | ArrayRef | BarrierRef) -> list[nodes
     return [ctx.constant(I64, extent) for extent in ref.array.shape]
 
 
+def written_extents(memory: nodes.Array | nodes.SharedView) -> tuple[int | str, ...]:
+    """Elements of a shared array along each dimension; what the launch decides as an expression."""
+    return memory.extents if isinstance(memory, nodes.SharedView) else memory.shape
+
+
 def known_extents(memory: nodes.Memory) -> list[int | None]:
     """Elements along each dimension, None for what the compiler does not know."""
     if isinstance(memory, nodes.Array):
@@ -45,6 +57,14 @@ def known_extents(memory: nodes.Memory) -> list[int | None]:
     if isinstance(memory, nodes.SharedView):
         return [extent if isinstance(extent, int) else None for extent in memory.extents]
     return [None] * memory.rank
+
+
+def begin_at(memory: nodes.Array | nodes.SharedView, alignment: int) -> None:
+    """Have a shared array begin at a multiple of so many bytes, a power of two."""
+    if isinstance(memory, nodes.SharedView):
+        memory.begins_at = max(memory.begins_at, alignment)
+    else:
+        memory.alignment = max(memory.alignment, alignment)
 
 
 class Guard:

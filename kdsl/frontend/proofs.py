@@ -106,8 +106,14 @@ def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension:
         fixed, source = view.extents[dimension], ctx.exact_extents.get((view, dimension))
         if isinstance(fixed, int):
             return high < fixed // (lanes if dimension == view.rank - 1 else 1)
-        if source is not None and parts == 1 and any(f.kind == "lt" and f.left is index and f.right is source for f in ctx.facts):
-            return True
+        if source is not None and parts == 1:
+            if any(f.kind == "lt" and f.left is index and f.right is source for f in ctx.facts):
+                return True
+            rest = _plain(index)
+            if isinstance(rest, nodes.Binary) and rest.op == "mod" and _plain(rest.right) is _plain(source) and bounds(ctx, source)[0] >= 1:
+                return True
+    if _is_rest(ctx, index, extent, parts):
+        return True
     if high < ctx.contract.at_least.get(extent, 0) // parts:
         return True
     for fact in ctx.facts:
@@ -116,6 +122,27 @@ def inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension:
             if divisor == parts and (bound == extent or bound in ctx.contract.at_least_view.get(extent, ())):
                 return True
     return False
+
+
+def _is_rest(ctx: Context, index: nodes.ValueOp, extent: str, parts: int) -> bool:
+    """Whether the index is what is left of a division by an extent, or by a smaller one, that is at least 1."""
+    rest = _plain(index)
+    if not isinstance(rest, nodes.Binary) or rest.op != "mod":
+        return False
+    bound, divisor = _bound(_plain(rest.right))
+    if divisor != parts or (bound != extent and bound not in ctx.contract.at_least_view.get(extent, ())):
+        return False
+    return ctx.contract.at_least.get(bound, 0) // divisor >= 1 or bounds(ctx, rest.right)[0] >= 1
+
+
+def _plain(value: nodes.ValueOp) -> nodes.ValueOp:
+    """The value without conversions that change nothing."""
+    while isinstance(value, nodes.Cast) and value.type.is_integer and value.operand.type.is_integer:
+        of, to = value.operand.type, value.type
+        if not to.minimum <= of.minimum <= of.maximum <= to.maximum:
+            break
+        value = value.operand
+    return value
 
 
 def run_inside_view(ctx: Context, view: nodes.View, index: nodes.ValueOp, count: int, dimension: int = 0) -> bool:
@@ -165,8 +192,10 @@ def inside_extent(ctx: Context, index: nodes.ValueOp, extent: int) -> bool:
 
 
 def contract_lengths(requires: Iterable[str]) -> Lengths:
-    """What relations of the forms `len(a) == len(b)`, `a.shape[1] == b.shape[0]` and `len(a) == 64` say, also with `>=`, `<=`, chained, or joined by `and`."""
+    """What relations of the forms `len(a) == len(b)`, `a.shape[1] == b.shape[0]`, `len(a) == 64` and `n >= 1` say, also with `>=`, `<=`, chained, or joined
+    by `and`."""
     views: dict[str, set[str]] = {}
+    limits: dict[str, tuple[int | None, int | None]] = {}
     numbers: dict[str, int] = {}
     for relation in requires:
         try:
@@ -179,8 +208,10 @@ def contract_lengths(requires: Iterable[str]) -> Lengths:
                 for left, op, right in zip(sides, part.ops, sides[1:], strict=False):
                     if isinstance(op, ast.GtE | ast.Gt | ast.Eq):
                         _note(views, numbers, left, right)
+                        _limit(limits, left, right, isinstance(op, ast.Gt))
                     if isinstance(op, ast.LtE | ast.Lt | ast.Eq):
                         _note(views, numbers, right, left)
+                        _limit(limits, right, left, isinstance(op, ast.Lt))
     changed = True
     while changed:
         changed = False
@@ -190,7 +221,7 @@ def contract_lengths(requires: Iterable[str]) -> Lengths:
             shorter |= more
             changed |= bool(more) or least > numbers.get(name, 0)
             numbers[name] = max(least, numbers.get(name, 0))
-    return Lengths(views, numbers)
+    return Lengths(views, numbers, numbers=limits)
 
 
 def _note(views: dict[str, set[str]], numbers: dict[str, int], longer: ast.expr, shorter: ast.expr) -> None:
@@ -203,6 +234,40 @@ def _note(views: dict[str, set[str]], numbers: dict[str, int], longer: ast.expr,
     other = _length_of(shorter)
     if other is not None:
         views.setdefault(name, set()).add(other)
+
+
+def _limit(limits: dict[str, tuple[int | None, int | None]], larger: ast.expr, smaller: ast.expr, strictly: bool) -> None:
+    """Record `larger >= smaller`, or > if strictly, if one is a parameter or field and the other a number."""
+    for side, other, sign in ((larger, smaller, 1), (smaller, larger, -1)):
+        name, number = _number_named(side), _literal(other)
+        if name is None or number is None:
+            continue
+        limit = number + sign * strictly
+        low, high = limits.get(name, (None, None))
+        if sign > 0:
+            low = limit if low is None else max(low, limit)
+        else:
+            high = limit if high is None else min(high, limit)
+        limits[name] = low, high
+
+
+def _number_named(node: ast.expr) -> str | None:
+    """The parameter or field that `n` or `p.sizes.rows` is."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=owner, attr=field) if (path := _number_named(owner)) is not None:
+            return f"{path}.{field}"
+    return None
+
+
+def _literal(node: ast.expr) -> int | None:
+    match node:
+        case ast.Constant(value=number) if type(number) is int:
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=number)) if type(number) is int:
+            return -number
+    return None
 
 
 def _length_of(node: ast.expr) -> str | None:

@@ -23,7 +23,9 @@ _OPERATORS: Final = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODU
 _MOST_DIMENSIONS: Final = 4
 
 
-def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value], alignment: int, name: str, node: ast.Call) -> ViewRef:
+def new_view(
+    ctx: Context, of: DType | VectorType, shape: Sequence[int | Value], alignment: int, name: str, node: ast.Call
+) -> tuple[ViewRef, nodes.SharedView]:
     """A shared array with at least one extent that the compiler does not know; those that it knows are numbers."""
     if len(shape) > _MOST_DIMENSIONS:
         raise ctx.error(
@@ -55,7 +57,7 @@ def new_view(ctx: Context, of: DType | VectorType, shape: Sequence[int | Value],
     ctx.shared_views.append(view)
     ctx.exact_extents.update({(view, dimension): value for dimension, value in sources.items()})
     ctx.extent_multiples.update({(view, dimension): multiple for dimension, multiple in multiples.items()})
-    return ViewRef(view, vector=vector)
+    return ViewRef(view, vector=vector), view
 
 
 def _unique(ctx: Context, name: str) -> str:

@@ -127,6 +127,8 @@ class SharedView(View):
     """Its extents: numbers, or expressions in the language of contracts over the kernel's parameters."""
     begins_at: int = ALIGNMENT
     """Bytes at a multiple of which it begins, a power of two, 16 to 1024."""
+    swizzle: int = 0
+    """Span in bytes of the swizzled layout of its rows, 0 for none, as that of an array of fixed shape. Its last extent is as long, and a number."""
 
     @property
     def annotation(self) -> str:
@@ -182,8 +184,11 @@ class TensorMap(View):
     """An array parameter that is reached through a tensor map: a descriptor of 128 bytes, made by the host, with which the copy engine moves boxes of the
     array. Beside it the extents travel with the launch. Its elements are touched by copies only."""
 
-    box: tuple[int, ...] | None = None
-    """Elements that a copy moves along each dimension, None if the kernel copies nothing with it."""
+    box: tuple[int | str, ...] | None = None
+    """Elements that a copy moves along each dimension, None if the kernel copies nothing with it: numbers, or what the launch decides of a shared array,
+    as `SharedView.extents` has it."""
+    parts: int = 0
+    """Bytes of which a box is a multiple, since boxes lie side by side in shared memory; the launch checks it. 0 if the compiler has seen to it."""
     swizzle: int = 0
     """Span in bytes of the swizzled layout that boxes have in shared memory, 0 for none (`kdsl.lang.swizzle`)."""
 

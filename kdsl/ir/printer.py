@@ -40,7 +40,8 @@ class _Printer:
             self.lines.append(f"  {array.space} {name}: {_element(array.type)}{list(array.shape)}{aligned}{swizzle}{content}")
         for view in kernel.shared_views:
             aligned = f" align {view.begins_at}" if view.begins_at != ALIGNMENT else ""
-            self.lines.append(f"  shared {view.name}: {_element(view.type)}[{', '.join(map(str, view.extents))}]{aligned}")
+            swizzle = f" swizzle {view.swizzle}" if view.swizzle else ""
+            self.lines.append(f"  shared {view.name}: {_element(view.type)}[{', '.join(map(str, view.extents))}]{aligned}{swizzle}")
         for variable, name in self.variables.items():
             self.lines.append(f"  var {name}: {variable.type}")
         self.block(kernel.body, "  ")
@@ -201,6 +202,7 @@ def _view(view: nodes.View) -> str:
     layout = _element(view.type).removeprefix(view.type.name)
     aligned = f" aligned to {view.alignment}" if view.alignment > view.type.alignment else ""
     box = f" box {list(view.box or ())} swizzle {view.swizzle}" if isinstance(view, nodes.TensorMap) else ""
+    box += f" in parts of {view.parts}" if isinstance(view, nodes.TensorMap) and view.parts else ""
     return f"{view.annotation}{layout}{' ' + access if access else ''}{' by ' + view.witness if view.witness else ''}{aligned}{box}"
 
 

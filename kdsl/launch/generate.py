@@ -49,6 +49,7 @@ def _render(description: Description) -> str:
     for parameter in declaration.parameters:
         if isinstance(parameter.type, ConstAnnotation):
             arguments.append(f"{parameter.name}.hex()" if parameter.type.python_type is float else parameter.name)
+    map_bytes = {f"{view.map}.bytes" for view in description.views if view.map}
     body = _template().render(
         n=names,
         kernel=declaration.name,
@@ -75,6 +76,7 @@ def _render(description: Description) -> str:
         key=", ".join(arguments) + ("," if len(arguments) == 1 else ""),
         pairs=[(a, b) for a, b in itertools.combinations(description.views, 2) if a.kind != "Slice" or b.kind != "Slice"],
         values=_tuple(description.values),
+        unmapped=_tuple(["None" if value in map_bytes else value for value in description.values]),
         arguments=f"{{{', '.join(f'{quoted(p.name)}: {_given(description, p.name)}' for p in declaration.parameters)}}}",
         given_views=[view.name for view in description.views],
         given_tuple=_tuple([view.name for view in description.views]),

@@ -22,7 +22,7 @@ from kdsl.lang.views import ConstAnnotation, ViewAnnotation
 from kdsl.launch import refuse
 from kdsl.launch.launchable import Launchable, Specialisation, Specialise
 from kdsl.launch.ready import ReadyLaunches
-from kdsl.launch.shared import SharedSizes
+from kdsl.launch.shared import Boxes, SharedSizes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch
 from kdsl.runtime.cpu import CpuFunction, CpuLaunch
@@ -34,7 +34,7 @@ from kdsl.runtime.lock import compiling
 from kdsl.runtime.memory import ALIGNMENT
 from kdsl.runtime.sanitizer.launch import InstrumentedCode, SanitizedFunction
 from kdsl.runtime.stream import Stream
-from kdsl.runtime.tensor_map import DeviceTensorMap, Form, tensor_map
+from kdsl.runtime.tensor_map import DeviceTensorMap, tensor_map
 
 
 class Runner(Protocol):
@@ -58,7 +58,7 @@ class Plan:
         """How its arguments are packed."""
         self._views = launchable.views
         self._pack = launchable.layout.packer
-        self._forms = {name: Form(v.box, v.swizzle) for name, v in self._views.items() if isinstance(v, TensorMap) and v.box is not None}
+        self._boxes = Boxes(kernel, launchable.layout, [view for view in self._views.values() if isinstance(view, TensorMap)])
         self._hidden = (device.failures.claim, device.failures.record, launchable.number)
         self._cooperative = attributes.cooperative
         self._shared = launchable.shared.launch_bytes
@@ -141,9 +141,10 @@ class Plan:
     def _start(self, stream: Stream, blocks: int, buffer: Buffer, shared: int) -> None:
         raise TypeError("a plan is a CpuPlan or a CudaPlan")
 
-    def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap) -> DeviceTensorMap:
-        """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given."""
-        wanted = self._forms.get(name)
+    def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap, values: tuple[Any, ...]) -> DeviceTensorMap:
+        """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given. `values` are
+        those of `launch`, without maps."""
+        wanted = self._boxes(name, values) if name in self._boxes else None
         array = given.array if isinstance(given, DeviceTensorMap) else given
         if array.memory.readonly and self._views[name].written:
             refuse.readonly(self._kernel, name, annotation, array)

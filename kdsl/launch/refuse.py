@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
@@ -85,6 +86,20 @@ def unknown_box(kernel: str, parameter: str, annotation: str) -> Never:
     """An array for a parameter that is a tensor map with which the kernel copies nothing, so that nothing says how to cut it."""
     raise ArgumentError(
         f"{kernel}: parameter {parameter} is {annotation}, and the kernel copies no box with it; pass tensor_map(array, box)"
+    )
+
+
+def box(kernel: str, parameter: str, written: Sequence[int | str], error: ValueError) -> Never:
+    """Boxes of extents that the launch decides, which the copy engine cannot move."""
+    raise LaunchError(f"{kernel}: the kernel copies boxes of shape {_shape(written)} of {parameter}: {error}") from error
+
+
+def parts(kernel: str, parameter: str, written: Sequence[int | str], got: Form, of: DType, multiple: int) -> Never:
+    """Boxes that lie side by side in a shared array, where not all of them would begin at such a multiple of bytes."""
+    nbytes = math.prod(got.box) * of.itemsize
+    raise LaunchError(
+        f"{kernel}: the kernel copies boxes of shape {_shape(written)} of {parameter}, here {_shape(got.box)}, to a shared array of several; they take "
+        f"{nbytes} bytes each, and have to begin at multiples of {multiple}"
     )
 
 

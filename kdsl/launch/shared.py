@@ -1,18 +1,20 @@
-"""Shared arrays whose extents a launch decides: their sizes and places, computed from the arguments in exact integers."""
+"""Shared arrays whose extents a launch decides: their sizes and places, computed from the arguments in exact integers. Also the boxes of tensor maps that
+have such extents."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kdsl.ir.abi import Layout, shared_slots
-from kdsl.ir.places import ScalarParameter, SharedView, View
+from kdsl.ir.places import ScalarParameter, SharedView, TensorMap, View
 from kdsl.ir.shared import SharedLayout
 from kdsl.lang.limits import SHARED_BYTES
 from kdsl.launch import refuse
 from kdsl.launch.contract import Names, extent, quotient, size
 from kdsl.runtime.device import Device
+from kdsl.runtime.tensor_map import Form, check_box
 
 _VALUES: Final = "values"
 
@@ -28,7 +30,7 @@ class SharedSizes:
         self._shared = shared
         self._start = start
         self._alignment = alignment
-        self._extents = _compiled(kernel, layout, shared.views)
+        self._extents = _compiled(kernel, layout, {f"the shape of {view.name}": view.extents for view in shared.views})
 
     def __call__(self, values: tuple[Any, ...]) -> tuple[list[int], int]:
         """What the launch says of the arrays (`kdsl.ir.abi.shared_slots`), and where the last of them ends.
@@ -72,8 +74,38 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return strides
 
 
-def _compiled(kernel: str, layout: Layout, views: Sequence[SharedView]) -> Callable[[tuple[Any, ...]], tuple[tuple[int, ...], ...]]:
-    """A function from the values of the slots to the shapes of the arrays."""
+class Boxes:
+    """The boxes of tensor maps of one compiled version of a kernel."""
+
+    def __init__(self, kernel: str, layout: Layout, maps: Sequence[TensorMap]) -> None:
+        self._kernel = kernel
+        self._of = {of.name: (of, _compiled(kernel, layout, {f"the box of {of.name}": of.box})) for of in maps if of.box is not None}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
+    def __call__(self, name: str, values: tuple[Any, ...]) -> Form:
+        """How the kernel cuts the map for a parameter; `values` are those of the slots before the hidden ones, of maps anything.
+
+        Raises LaunchError for boxes that the copy engine cannot move, or that cannot lie side by side as the kernel has them.
+        """
+        of, box = self._of[name]
+        assert of.box is not None
+        form = Form(box(values)[0], of.swizzle)
+        if not all(isinstance(extent, int) for extent in of.box):  # else the compiler has seen to it
+            try:
+                check_box(form, of.type)
+            except ValueError as error:
+                refuse.box(self._kernel, name, of.box, error)
+            if of.parts and math.prod(form.box) * of.type.itemsize % of.parts:
+                refuse.parts(self._kernel, name, of.box, form, of.type, of.parts)
+        return form
+
+
+def _compiled(
+    kernel: str, layout: Layout, shapes_of: Mapping[str, Sequence[int | str]]
+) -> Callable[[tuple[Any, ...]], tuple[tuple[int, ...], ...]]:
+    """A function from the values of the slots to shapes, which are given with what each is."""
     lengths: dict[str, str] = {}
     numbers: dict[str, str] = {}
     shapes: dict[str, list[str]] = {}
@@ -89,9 +121,8 @@ def _compiled(kernel: str, layout: Layout, views: Sequence[SharedView]) -> Calla
                 numbers[name] = source
     names = Names(lengths, numbers, {}, shapes)
     written = []
-    for view in views:
-        what = f"the shape of {view.name} in kernel {kernel}"
-        written.append("".join(f"{size(e, names, what) if isinstance(e, str) else e}, " for e in view.extents))
+    for what, extents in shapes_of.items():
+        written.append("".join(f"{size(e, names, f'{what} in kernel {kernel}') if isinstance(e, str) else e}, " for e in extents))
     source = f"lambda {_VALUES}: ({''.join(f'({shape}), ' for shape in written)})"
     made: Any = eval(source, {"extent": extent, "quotient": quotient, "KERNEL": kernel})
     return made  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kdsl.lang import swizzle as layouts
 from kdsl.lang.numbers import described
+from kdsl.lang.types import DType
 from kdsl.lang.views import TensorMap
 from kdsl.runtime import cuda
 from kdsl.runtime.array import Array
@@ -84,7 +85,9 @@ def tensor_map(array: Array, box: tuple[int, ...], *, swizzle: int = 0, l2_promo
     of = _element(array, tf32)
     form = Form(tuple(box), swizzle)
     _check_array(array)
-    _check_box(array, form)
+    if len(form.box) != array.ndim:
+        raise ValueError(f"the box {form.box} has {len(form.box)} dimensions, the array {array.ndim}")
+    check_box(form, array.dtype)
     if l2_promotion not in _PROMOTIONS:
         raise ValueError(f"l2_promotion is one of {', '.join(map(str, _PROMOTIONS))}, not {l2_promotion!r}")
     assert isinstance(array.device, CudaDevice)
@@ -136,19 +139,18 @@ def _stride(array: Array, dimension: int) -> int:
     return -(-nbytes // _STEP) * _STEP
 
 
-def _check_box(array: Array, form: Form) -> None:
+def check_box(form: Form, of: DType) -> None:
+    """Raise ValueError for boxes of elements of a type that the copy engine cannot move."""
     box, span = form
-    if len(box) != array.ndim:
-        raise ValueError(f"the box {box} has {len(box)} dimensions, the array {array.ndim}")
     if span not in (0, *layouts.SPANS):
         raise ValueError(f"swizzle is 0, {', '.join(map(str, layouts.SPANS))} (bytes), not {span!r}")
     if not all(1 <= extent <= MOST_ELEMENTS for extent in box):
         raise ValueError(f"the box {box} has an extent outside of 1 to {MOST_ELEMENTS}")
-    row = box[-1] * array.dtype.itemsize
+    row = box[-1] * of.itemsize
     if row % _STEP:
-        raise ValueError(f"the last extent of the box {box} is {row} bytes of {array.dtype}; it is a multiple of {_STEP}")
+        raise ValueError(f"the last extent of the box {box} is {row} bytes of {of}; it is a multiple of {_STEP}")
     if span and row > span:
-        raise ValueError(f"the last extent of the box {box} is {row} bytes of {array.dtype}; with swizzle {span} it is at most {span}")
+        raise ValueError(f"the last extent of the box {box} is {row} bytes of {of}; with swizzle {span} it is at most {span}")
 
 
 @functools.lru_cache(maxsize=4096)

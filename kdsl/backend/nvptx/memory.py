@@ -278,6 +278,8 @@ class Memory:
             if memory.has_strides:
                 places = [b.mul(index, self._entry.stride(memory, dimension)) for dimension, index in enumerate(own)]
                 place = functools.reduce(b.add, places)
+            if isinstance(memory, nodes.SharedView) and memory.swizzle:
+                place = self._swizzled_place(memory, own)
             start = self._entry.address(memory)
             address = b.gep(start if rank is None else remote_address(b, start, rank), [place], inbounds=True, source_etype=element)
         else:
@@ -298,6 +300,8 @@ class Memory:
         *outer, last = indices
         start = self._entry.address(view)
         row = start if rank is None else remote_address(b, start, rank)
+        if isinstance(view, nodes.SharedView) and view.swizzle:
+            return b.gep(row, [self._swizzled_place(view, [*outer, b.mul(last, _I64(lanes))])], inbounds=True, source_etype=element)
         if outer:
             places = [b.mul(index, self._entry.stride(view, dimension)) for dimension, index in enumerate(outer)]
             row = b.gep(row, [functools.reduce(b.add, places)], inbounds=True, source_etype=element)
@@ -305,10 +309,21 @@ class Memory:
 
     def _swizzled(self, memory: nodes.Array, indices: list[Any]) -> Any:
         """The last index, with the chunk of 16 bytes that it lies in exchanged as the row says (`kdsl.lang.swizzle`)."""
+        row = _linear(self._builder, memory.shape[:-1], indices[:-1]) if len(indices) > 1 else _I64(0)
+        return self._exchanged(memory, row, indices[-1])
+
+    def _swizzled_place(self, view: nodes.SharedView, indices: list[Any]) -> Any:
+        """The number of the element's place in an array of swizzled rows whose extents the launch decides."""
+        b, wide = self._builder, _I64(view.swizzle // view.type.itemsize)
+        *outer, last = indices
+        places = [b.mul(index, self._entry.stride(view, dimension)) for dimension, index in enumerate(outer)]
+        start = functools.reduce(b.add, places, _I64(0))
+        return b.add(start, self._exchanged(view, b.udiv(start, wide), last))
+
+    def _exchanged(self, memory: nodes.Array | nodes.SharedView, row: Any, last: Any) -> Any:
         b, span = self._builder, memory.swizzle
-        row = _linear(b, memory.shape[:-1], indices[:-1]) if len(indices) > 1 else _I64(0)
         exchange = b.and_(b.udiv(row, _I64(swizzle.rows_per_line(span))), _I64(swizzle.chunks(span) - 1))
-        return b.xor(indices[-1], b.mul(exchange, _I64(swizzle.CHUNK // memory.type.itemsize)))
+        return b.xor(last, b.mul(exchange, _I64(swizzle.CHUNK // memory.type.itemsize)))
 
 
 def _held(array: nodes.Array) -> ir.ArrayType:

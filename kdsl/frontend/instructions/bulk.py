@@ -9,17 +9,16 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
-from kdsl.frontend.guards import extents_of, memory_of
+from kdsl.frontend.guards import begin_at, extents_of, memory_of, shared_memory, written_extents
 from kdsl.frontend.instructions.emit import Handler, emit
 from kdsl.frontend.instructions.places import (
     Piece,
-    any_shared_array,
     barrier,
     every,
     flag,
@@ -33,7 +32,7 @@ from kdsl.frontend.instructions.places import (
 )
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import bounds, inside_view
-from kdsl.frontend.values import ArrayRef, MapRef, Nothing, Value, describe, known_number
+from kdsl.frontend.values import ArrayRef, MapRef, Nothing, Value, ViewRef, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang import swizzle
 from kdsl.lang.intrinsics import INTRINSICS, Intrinsic
@@ -56,10 +55,11 @@ def _map(ctx: Context, row: Intrinsic, value: Value, node: ast.AST) -> nodes.Ten
     return value.map
 
 
-def _box(ctx: Context, row: Intrinsic, base: ArrayRef, leading: int, of: nodes.TensorMap, node: ast.AST) -> None:
-    """Note what the kernel copies with a map: the part of the array behind `leading` indices, of extent 1 along further dimensions of the map."""
-    array = base.array
-    shape = array.shape[leading:]
+def _box(ctx: Context, row: Intrinsic, array: nodes.Array | nodes.SharedView, leading: int, of: nodes.TensorMap, node: ast.AST) -> None:
+    """Note what the kernel copies with a map: the part of the array behind `leading` indices, of extent 1 along further dimensions of the map. What is asked
+    of extents that the launch decides the launch sees to (`kdsl.launch.boxes`)."""
+    extents = written_extents(array)
+    shape = extents[leading:]
     if array.type is not of.type:
         raise ctx.error(f"{row.name}(): `{array.name}` holds {array.type}, `{of.name}` {of.type}", node, "give both one element type")
     if not 1 <= len(shape) <= of.rank:
@@ -68,49 +68,65 @@ def _box(ctx: Context, row: Intrinsic, base: ArrayRef, leading: int, of: nodes.T
             node,
             "give as many leading indices as leave the box: one for the stage of a ring, say",
         )
-    if max(shape) > MOST_ELEMENTS:
+    fixed = [extent for extent in shape if isinstance(extent, int)]
+    if max(fixed, default=0) > MOST_ELEMENTS:
         raise ctx.error(
             f"{row.name}(): a box of {' x '.join(map(str, shape))} elements",
             node,
             f"a box has at most {MOST_ELEMENTS} along each dimension",
         )
     itemsize = array.type.itemsize
-    if shape[-1] * itemsize % swizzle.CHUNK:
+    last = shape[-1]
+    if isinstance(last, int) and last * itemsize % swizzle.CHUNK:
         raise ctx.error(
-            f"{row.name}(): rows of {shape[-1] * itemsize} bytes", node, f"the last extent of a box is a multiple of {swizzle.CHUNK} bytes"
+            f"{row.name}(): rows of {last * itemsize} bytes", node, f"the last extent of a box is a multiple of {swizzle.CHUNK} bytes"
         )
     alignment = swizzle.pattern_bytes(array.swizzle) if array.swizzle else _LINE
-    if math.prod(array.shape[:leading]) > 1 and math.prod(shape) * itemsize % alignment:
-        raise ctx.error(
-            f"{row.name}(): the parts of `{array.name}` take {math.prod(shape) * itemsize} bytes", node,
-            f"each has to begin at a multiple of {alignment} bytes: make it larger",
-        )  # fmt: skip
-    array.alignment = max(array.alignment, alignment)
+    if any(extent != 1 for extent in extents[:leading]):
+        if len(fixed) < len(shape):
+            of.parts = max(of.parts, alignment)
+        elif math.prod(fixed) * itemsize % alignment:
+            raise ctx.error(
+                f"{row.name}(): the parts of `{array.name}` take {math.prod(fixed) * itemsize} bytes", node,
+                f"each has to begin at a multiple of {alignment} bytes: make it larger",
+            )  # fmt: skip
+    begin_at(array, alignment)
     box = (1,) * (of.rank - len(shape)) + shape
     if of.box is not None and (of.box, of.swizzle) != (box, array.swizzle):
         raise ctx.error(
             f"`{of.name}` copies boxes of {_shown(of.box, of.swizzle)} elsewhere, and of {_shown(box, array.swizzle)} here",
             node,
-            "a tensor map has one box and one swizzle: use another parameter",
+            "a tensor map has one box and one swizzle, written alike everywhere: use another parameter",
         )
     of.box, of.swizzle = box, array.swizzle
 
 
-def _shown(box: tuple[int, ...], span: int) -> str:
+def _shown(box: tuple[int | str, ...], span: int) -> str:
     return f"{' x '.join(map(str, box))}{f' with swizzle {span}' if span else ''}"
 
 
-def _part(ctx: Context, row: Intrinsic, given: Given, places: Places, of: nodes.TensorMap, *, writes: bool) -> tuple[Piece, nodes.Array]:
+def _part(
+    ctx: Context, row: Intrinsic, given: Given, places: Places, of: nodes.TensorMap, *, writes: bool
+) -> tuple[Piece, ArrayRef | ViewRef]:
     base = shared_array(ctx, row, given["array"], places["array"], writes=writes)
-    leading = len(items(given["index"], places["index"]))
-    if leading >= len(base.array.shape):
+    array, leading = shared_memory(base), len(items(given["index"], places["index"]))
+    dimensions = len(written_extents(array))
+    if leading >= dimensions:
         raise ctx.error(
-            f"{row.name}(): {leading} indices leave nothing of `{base.array.name}`, which has {len(base.array.shape)} dimensions",
+            f"{row.name}(): {leading} indices leave nothing of `{array.name}`, which has {dimensions} dimensions",
             places["index"],
             "name the leading indices only, () for the whole array; the box is what they leave",
         )
-    _box(ctx, row, base, leading, of, places["array"])
-    return piece(ctx, row, base, given["index"], places["index"], (1,) * leading), base.array
+    _box(ctx, row, array, leading, of, places["array"])
+    return piece(ctx, row, base, given["index"], places["index"], (1,) * leading), base
+
+
+def _box_bytes(ctx: Context, base: ArrayRef | ViewRef, rank: int) -> nodes.ValueOp:
+    """Bytes of the part of an array along its last `rank` dimensions, u32."""
+    size: nodes.ValueOp = ctx.constant(I64, memory_of(base).type.itemsize)
+    for extent in extents_of(ctx, base)[-rank:]:
+        size = ctx.binary("mul", size, extent)
+    return ctx.cast(U32, size)
 
 
 def _coordinates(ctx: Context, row: Intrinsic, given: Given, places: Places, of: nodes.TensorMap) -> tuple[nodes.ValueOp, ...]:
@@ -162,15 +178,14 @@ def _of_map(of: nodes.TensorMap) -> nodes.Element:
     return nodes.Element(of, ())
 
 
-def _complete(ctx: Context, bar: nodes.Element, size: int | nodes.ValueOp) -> None:
+def _complete(ctx: Context, bar: nodes.Element, size: Callable[[], nodes.ValueOp]) -> None:
     """Count the bytes of a copy that is left out as come, so that nobody waits for them."""
-    counted = ctx.constant(U32, size) if isinstance(size, int) else size
-    emit(ctx, INTRINSICS["barrier_complete"], elements=(bar,), arguments=(counted,))
+    emit(ctx, INTRINSICS["barrier_complete"], elements=(bar,), arguments=(size(),))
 
 
 def _tma_load(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
     of = _map(ctx, row, given["map"], places["map"])
-    part, array = _part(ctx, row, given, places, of, writes=True)
+    part, base = _part(ctx, row, given, places, of, writes=True)
     of.read = True
     arguments = _coordinates(ctx, row, given, places, of)
     bar = barrier(ctx, row, given["barriers"], given["i"], places["barriers"], places["i"])
@@ -178,9 +193,8 @@ def _tma_load(ctx: Context, row: Intrinsic, given: Given, places: Places, node: 
         arguments = (*arguments, coerce(ctx, given["blocks"], U16, places["blocks"], f"`blocks` of {row.name}()"))
     options: dict[str, nodes.Option] = {"rank": of.rank, "evict": _evict(ctx, row, given, places)}
     elements = (part.element, _of_map(of), bar.element)
-    assert of.box is not None
-    size = math.prod(of.box) * array.type.itemsize
-    complete = functools.partial(_complete, ctx, bar.element, size)
+    rank = len(part.element.indices) - len(items(given["index"], places["index"]))
+    complete = functools.partial(_complete, ctx, bar.element, functools.partial(_box_bytes, ctx, base, rank))
     with (
         guarded(ctx, bar.holds, f"{row.name}(): the barrier exists"),
         guarded(ctx, part.holds, f"{row.name}(): the place exists", complete),
@@ -231,9 +245,9 @@ def _prefetch_map(ctx: Context, row: Intrinsic, given: Given, places: Places, no
 
 def _run(ctx: Context, row: Intrinsic, given: Given, places: Places, *, to_shared: bool) -> tuple[Piece, nodes.Element, nodes.ValueOp]:
     """Both ends of a copy of `count` elements, what must hold for it, and its bytes."""
-    base = any_shared_array(ctx, row, given["array"], places["array"], writes=to_shared)
-    array, extents = memory_of(base), extents_of(ctx, base)
-    if isinstance(array, nodes.Array) and array.swizzle:
+    base = shared_array(ctx, row, given["array"], places["array"], writes=to_shared)
+    array, extents = shared_memory(base), extents_of(ctx, base)
+    if array.swizzle:
         raise ctx.error(
             f"{row.name}(): the rows of `{array.name}` are swizzled", places["array"], "use a tensor map, or an array without swizzle"
         )
@@ -315,7 +329,7 @@ def _if_any(ctx: Context, size: nodes.ValueOp) -> Iterator[None]:
 def _bulk_load(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
     where, source, size = _run(ctx, row, given, places, to_shared=True)
     bar = barrier(ctx, row, given["barriers"], given["i"], places["barriers"], places["i"])
-    complete = functools.partial(_complete, ctx, bar.element, size)
+    complete = functools.partial(_complete, ctx, bar.element, lambda: size)
     with guarded(ctx, bar.holds, f"{row.name}(): the barrier exists"), guarded(ctx, where.holds, _EXPECTED, complete), _if_any(ctx, size):
         emit(ctx, row, elements=(where.element, source, bar.element), arguments=(size,))
     return Nothing()

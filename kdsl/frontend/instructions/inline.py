@@ -17,7 +17,7 @@ from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.guards import memory_of
 from kdsl.frontend.instructions import ptx_text
 from kdsl.frontend.instructions.emit import Handler, emit
-from kdsl.frontend.instructions.places import any_shared_array, barrier, flag, items, option
+from kdsl.frontend.instructions.places import barrier, flag, items, option, shared_array
 from kdsl.frontend.values import BarrierRef, Group, Nothing, Text, Value, ViewRef, as_type, describe
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
@@ -155,7 +155,7 @@ def _shared_address(ctx: Context, row: Intrinsic, given: Given, places: Places, 
     if isinstance(target, BarrierRef):
         element = barrier(ctx, row, target, given["index"], places["array"], places["index"]).element
     else:
-        base = any_shared_array(ctx, row, target, places["array"], writes=True)
+        base = shared_array(ctx, row, target, places["array"], writes=True)
         indices, _ = memory.shared_array_place(ctx, base, given["index"], _bracketed(places, "array", node))
         element = nodes.Element(memory_of(base), indices)
     return emit(ctx, row, elements=(element,), results=(U32,))[0]

@@ -15,7 +15,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index, scalar, type_of
 from kdsl.frontend.guards import extents_of, is_shared, known_extents, memory_of
 from kdsl.frontend.multiples import multiple_of
-from kdsl.frontend.proofs import bounds
+from kdsl.frontend.proofs import bounds, run_inside_view
 from kdsl.frontend.values import ArrayRef, BarrierRef, Group, Text, Value, ViewRef, describe, known_number
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
@@ -32,20 +32,8 @@ class Piece:
     """Whether it is inside, None if it certainly is."""
 
 
-def shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ArrayRef:
-    """The argument, which must be a shared array of a shape that the compiler knows."""
-    found = any_shared_array(ctx, row, value, node, writes=writes)
-    if isinstance(found, ViewRef):
-        raise ctx.error(
-            f"{row.name}() takes a shared array whose shape the compiler knows, and the launch decides that of `{found.view.name}`",
-            node,
-            "give its extents as literals, captured numbers or Const parameters",
-        )
-    return found
-
-
-def any_shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ArrayRef | ViewRef:
-    """The argument, which must be a shared array."""
+def shared_array(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, *, writes: bool) -> ArrayRef | ViewRef:
+    """The argument, which must be a shared array of this block."""
     if not is_shared(value):
         raise ctx.error(f"{row.name}() takes a shared array here, not {describe(value)}", node, "make it with shared_array(shape, dtype)")
     if writes and value.read_only:
@@ -109,6 +97,8 @@ def piece(
                 f"write it as a product, such as {step} * i",
             )
         indices.append(value)
+        if isinstance(base, ViewRef) and not ctx.checked and run_inside_view(ctx, base.view, value, size, dimension):
+            continue
         low, high = bounds(ctx, value)
         if low < 0:
             conditions.append(ctx.compare("ge", value, ctx.constant(I64, 0)))
@@ -157,10 +147,14 @@ def barrier(ctx: Context, row: Intrinsic, value: Value, subscript: Value, value_
 
 
 def count(ctx: Context, row: Intrinsic, value: Value, node: ast.AST, what: str, low: int, high: int) -> nodes.ValueOp:
-    """A number of things, as a u32 within limits."""
+    """A number of things, as a u32 within limits; an integer of another type has a range that is within them."""
     known = known_number(value)
     if known is not None and (isinstance(known, bool | float) or not low <= known <= high):
         raise ctx.error(f"{what} of {row.name}() is {low} to {high}, not {known}", node, "give it such a number")
+    if isinstance(value, nodes.ValueOp) and value.type.is_integer:
+        least, most = bounds(ctx, value)
+        if low <= least and most <= high:
+            return ctx.cast(U32, value)
     return coerce(ctx, value, U32, node, f"{what} of {row.name}()")
 
 

@@ -11,28 +11,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from kdsl.frontend import operators
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, materialise
+from kdsl.frontend.guards import begin_at, extents_of, known_extents, memory_of, shared_memory, written_extents
 from kdsl.frontend.instructions.emit import Handler, emit
 from kdsl.frontend.instructions.matrix import operand_types
 from kdsl.frontend.instructions.places import flag, items, number, piece, shared_array
-from kdsl.frontend.values import ArrayRef, Group, Nothing, Text, Value, describe
+from kdsl.frontend.multiples import multiple_of
+from kdsl.frontend.values import ArrayRef, Group, Nothing, Text, Value, ViewRef, describe
 from kdsl.ir import nodes
 from kdsl.lang import swizzle
 from kdsl.lang.intrinsics import Intrinsic
-from kdsl.lang.intrinsics.warpgroups import MOST_COLUMNS, OF_ELEMENTS, PRODUCTS, ROWS, Product
-from kdsl.lang.types import DTYPES, F32, U32
+from kdsl.lang.intrinsics.warpgroups import FRAGMENT, IN_ARGUMENTS, MOST_COLUMNS, OF_ELEMENTS, PRODUCTS, ROWS, Product
+from kdsl.lang.types import DTYPES, F32, I64, U32
 
 _DEPTH: Final = 32
 """Bytes of a product along k."""
-_FRAGMENT: Final = 4
-"""Registers of A for one product."""
 _MOST_PENDING: Final = 7
 _MOST_OFFSET: Final = 0x3FFFF
 """What the offsets of a descriptor hold."""
+
+_Memory: TypeAlias = nodes.Array | nodes.SharedView
 
 Given = Mapping[str, Value]
 Places = Mapping[str, ast.AST]
@@ -46,12 +48,17 @@ class _Tile:
     """Where it begins, at the start of a row."""
     offset: nodes.ValueOp
     """Bytes from there, u32."""
-    leading: int
-    """Leading offset of its descriptor in bytes."""
-    stride: int
-    """Stride of its descriptor in bytes."""
+    leading: int | nodes.ValueOp
+    """Leading offset of its descriptor in bytes, u32 if the launch decides it."""
+    stride: int | nodes.ValueOp
+    """Stride of its descriptor in bytes, likewise."""
     span: int
     """Its swizzle."""
+
+    @property
+    def arguments(self) -> tuple[nodes.ValueOp, ...]:
+        """What only the kernel knows of it."""
+        return (self.offset, *(value for value in (self.leading, self.stride) if isinstance(value, nodes.ValueOp)))
 
 
 def _whole_groups(ctx: Context, row: Intrinsic, node: ast.AST) -> None:
@@ -81,7 +88,7 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
     right = shared_array(ctx, row, given["b"], places["b"], writes=False)
     fragment = given["a"]
     base = None if isinstance(fragment, Group) else shared_array(ctx, row, fragment, places["a"], writes=False)
-    types = _types(ctx, row, base, right, given["type"], places)
+    types = _types(ctx, row, None if base is None else shared_memory(base), shared_memory(right), given["type"], places)
     product = PRODUCTS[types[1]]
     registers, columns = _accumulators(ctx, row, given["accumulator"], product, places["accumulator"])
     across = [flag(ctx, row, given[name], places[name], f"`{name}`") for name in ("transpose_a", "transpose_b")]
@@ -100,7 +107,7 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
     else:
         assert base is not None
         tile = _tile(ctx, row, base, given["a_index"], places["a"], places["a_index"], ROWS, across=across[0])
-        elements, left = (tile.element,), (tile.offset,)
+        elements, left = (tile.element,), tile.arguments
         options |= _layout("a", tile)
     tile = _tile(ctx, row, right, given["b_index"], places["b"], places["b_index"], columns, across=across[1])
     options |= _layout("b", tile) | {"a_registers": isinstance(fragment, Group), "transpose_a": across[0], "transpose_b": across[1]}
@@ -108,7 +115,7 @@ def _wgmma(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
     results = emit(
         ctx,
         row,
-        arguments=(accumulate, *left, tile.offset, *before),
+        arguments=(accumulate, *left, *tile.arguments, *before),
         elements=(*elements, tile.element),
         options=options,
         results=tuple(register.type for register in registers),
@@ -125,31 +132,35 @@ def _shown(of: str) -> str:
 
 
 def _layout(side: str, tile: _Tile) -> dict[str, nodes.Option]:
-    return {f"{side}_leading": tile.leading, f"{side}_stride": tile.stride, f"{side}_swizzle": tile.span}
+    """What the compiler knows of a descriptor; an offset that it does not is `IN_ARGUMENTS`."""
+    found: dict[str, nodes.Option] = {f"{side}_swizzle": tile.span}
+    for what, value in (("leading", tile.leading), ("stride", tile.stride)):
+        found[f"{side}_{what}"] = IN_ARGUMENTS if isinstance(value, nodes.ValueOp) else value
+    return found
 
 
-def _types(ctx: Context, row: Intrinsic, a: ArrayRef | None, b: ArrayRef, given: Value, places: Places) -> tuple[str, str]:
+def _types(ctx: Context, row: Intrinsic, a: _Memory | None, b: _Memory, given: Value, places: Places) -> tuple[str, str]:
     """The PTX types of A (None: in registers) and B: those of the argument `type`, else those that the element types mean."""
     arrays = (("a", a), ("b", b))
     for name, base in arrays:
-        if base is not None and base.array.type.name not in OF_ELEMENTS:
+        if base is not None and base.type.name not in OF_ELEMENTS:
             known = ", ".join(OF_ELEMENTS)
-            raise ctx.error(f"{row.name}() of {base.array.type}", places[name], f"there are products of {known} (f32 counts as tf32)")
+            raise ctx.error(f"{row.name}() of {base.type}", places[name], f"there are products of {known} (f32 counts as tf32)")
     if isinstance(given, Text) and not given.value:
-        right = OF_ELEMENTS[b.array.type.name]
-        left = right if a is None else OF_ELEMENTS[a.array.type.name]
+        right = OF_ELEMENTS[b.type.name]
+        left = right if a is None else OF_ELEMENTS[a.type.name]
         if left not in PRODUCTS[right].partners:
-            raise ctx.error(f"{row.name}() of {a and a.array.type} and {b.array.type}", places["a"], "give both operands one element type")
+            raise ctx.error(f"{row.name}() of {a and a.type} and {b.type}", places["a"], "give both operands one element type")
         return left, right
     left, right = operand_types(ctx, row, given, places["type"])
     if right not in PRODUCTS or left not in PRODUCTS[right].partners:
         hint = "both are of one type, or integers of 8 bits, or floats of 8"
         raise ctx.error(f"{row.name}() does not multiply {left} by {right}", places["type"], hint)
     for (name, base), of in zip(arrays, (left, right), strict=True):
-        if base is not None and base.array.type.name != PRODUCTS[of].element:
+        if base is not None and base.type.name != PRODUCTS[of].element:
             wanted = PRODUCTS[of].element
             raise ctx.error(
-                f"{row.name}(): `{base.array.name}` is multiplied as {of}, and its elements are {base.array.type}",
+                f"{row.name}(): `{base.name}` is multiplied as {of}, and its elements are {base.type}",
                 places[name],
                 f"make it an array of {wanted}" + (": a float of 8 bits is a byte" if of in ("e4m3", "e5m2") else ""),
             )
@@ -189,8 +200,8 @@ def _fragment(
     ctx: Context, row: Intrinsic, value: Group, of: str, subscript: Value, node: ast.AST, index_node: ast.AST
 ) -> tuple[nodes.ValueOp, ...]:
     """The registers of a fragment of A: four u32, as `ldmatrix` yields them; of tf32 also four f32."""
-    if len(value.items) != _FRAGMENT:
-        raise ctx.error(f"a fragment of A has {_FRAGMENT} registers, not {len(value.items)}", node, "as those of ldmatrix(…)")
+    if len(value.items) != FRAGMENT:
+        raise ctx.error(f"a fragment of A has {FRAGMENT} registers, not {len(value.items)}", node, "as those of ldmatrix(…)")
     if not (isinstance(subscript, Group) and not subscript.items):
         raise ctx.error("a fragment in registers has no index", index_node, "write ()")
     registers = []
@@ -203,29 +214,33 @@ def _fragment(
 
 
 def _tile(
-    ctx: Context, row: Intrinsic, base: ArrayRef, subscript: Value, node: ast.AST, index_node: ast.AST, rows: int, *, across: bool
+    ctx: Context, row: Intrinsic, base: ArrayRef | ViewRef, subscript: Value, node: ast.AST, index_node: ast.AST, rows: int, *, across: bool
 ) -> _Tile:
     """The tile of `rows` rows that begins at an element."""
-    array = base.array
+    array = shared_memory(base)
+    extents = known_extents(array)
     span = array.swizzle or swizzle.CHUNK
     itemsize = array.type.itemsize
-    rank, wide = len(array.shape), span // itemsize
+    rank, wide = len(extents), span // itemsize
     depth = _DEPTH // itemsize
-    if array.shape[-1] != wide or rank < 2:
+    if extents[-1] != wide or rank < 2:
         raise ctx.error(
-            f"{row.name}(): the last extent of `{array.name}` is {array.shape[-1]} of {rank}", node,
+            f"{row.name}(): the last extent of `{array.name}` is {written_extents(array)[-1]} of {rank}", node,
             f"of an operand it is as long as the swizzle: {wide} elements of {array.type}, or 64 with swizzle=128 of bf16, and there is another before it",
         )  # fmt: skip
     if len(items(subscript, index_node)) != rank:
         raise ctx.error(f"`{array.name}` has {rank} dimensions", index_node, "name the element where the tile begins")
-    array.alignment = max(array.alignment, swizzle.pattern_bytes(span))
+    begin_at(array, swizzle.pattern_bytes(span))
+    _whole_patterns(ctx, row, base, node)
     sizes, steps = [1] * rank, [1] * rank
     group = swizzle.ROWS * span
+    apart = _apart(ctx, base, span)
+    leading: int | nodes.ValueOp
+    stride: int | nodes.ValueOp
     if across:
         pieces = -(-rows // wide)
         sizes[-2], steps[-2] = depth, swizzle.ROWS
         sizes[-1], steps[-1] = min(rows, wide), wide
-        apart = array.shape[-2] * span
         if pieces > 1:
             _dimension(
                 ctx, row, array, rank >= 3, f"{pieces} pieces of {wide} rows of the product, the dimension before k counts them", node
@@ -240,37 +255,64 @@ def _tile(
         if depth > wide:
             _dimension(ctx, row, array, rank >= 3, f"{depth // wide} pieces of k, the dimension before the rows counts them", node)
             sizes[-3] = depth // wide
-            leading = array.shape[-2] * span
-        elif rows > array.shape[-2] and rank >= 3 and rows % array.shape[-2] == 0:
-            sizes[-2], sizes[-3] = array.shape[-2], rows // array.shape[-2]  # rows that go on in the dimension before
-    if max(leading, stride) > _MOST_OFFSET:
-        raise ctx.error(f"{row.name}(): the pieces of `{array.name}` are {max(leading, stride)} bytes apart", node, "use smaller tiles")
+            leading = apart
+        elif (before := extents[-2]) is not None and rows > before and rank >= 3 and rows % before == 0:
+            sizes[-2], sizes[-3] = before, rows // before  # rows that go on in the dimension before
+    # What the launch decides is within the shared memory of a block, which is less
+    most = max(offset for offset in (leading, stride) if isinstance(offset, int))
+    if most > _MOST_OFFSET:
+        raise ctx.error(f"{row.name}(): the pieces of `{array.name}` are {most} bytes apart", node, "use smaller tiles")
     found = piece(ctx, row, base, subscript, index_node, sizes, steps)
     indices = found.element.indices
     if found.holds is not None:
         if not base.unchecked:
             raise ctx.error(
                 f"{row.name}(): the compiler cannot see that this tile is inside `{array.name}`", index_node,
-                f"bound the indices, as in stage % {array.shape[0]}, or write {array.name}.unchecked, which checked builds still check",
+                f"bound the indices, as in stage % {written_extents(array)[0]}, or write {array.name}.unchecked, which checked builds still check",
             )  # fmt: skip
         # in a checked build a product cannot be left out: it is reported, and made with a tile that is inside
         site = ctx.new_site("assert", f"{row.name}(): the tile is inside {array.name}", None)
         ctx.emit(nodes.Assertion(location=ctx.location, condition=found.holds, site=site))
-        indices = tuple(_clamped(ctx, value, extent - size) for value, extent, size in zip(indices, array.shape, sizes, strict=True))
+        indices = tuple(
+            _clamped(ctx, value, extent, size) for value, extent, size in zip(indices, extents_of(ctx, base), sizes, strict=True)
+        )
     first = indices[-1]
     offset = ctx.cast(U32, ctx.binary("mul", first, ctx.constant(first.type, itemsize)))
     element = nodes.Element(array, (*indices[:-1], ctx.constant(first.type, 0)))
     return _Tile(element, offset, leading, stride, array.swizzle)
 
 
-def _dimension(ctx: Context, row: Intrinsic, array: nodes.Array, present: bool, why: str, node: ast.AST) -> None:
+def _dimension(ctx: Context, row: Intrinsic, array: _Memory, present: bool, why: str, node: ast.AST) -> None:
     if not present:
-        raise ctx.error(f"{row.name}(): `{array.name}` has {len(array.shape)} dimensions; there are {why}", node, "add a dimension")
+        dimensions = len(written_extents(array))
+        raise ctx.error(f"{row.name}(): `{array.name}` has {dimensions} dimensions; there are {why}", node, "add a dimension")
 
 
-def _clamped(ctx: Context, value: nodes.ValueOp, most: int) -> nodes.ValueOp:
+def _apart(ctx: Context, base: ArrayRef | ViewRef, span: int) -> int | nodes.ValueOp:
+    """Bytes from one index of the dimension before the last two to the next."""
+    rows = known_extents(memory_of(base))[-2]
+    if rows is not None:
+        return rows * span
+    return ctx.cast(U32, ctx.binary("mul", extents_of(ctx, base)[-2], ctx.constant(I64, span)))
+
+
+def _whole_patterns(ctx: Context, row: Intrinsic, base: ArrayRef | ViewRef, node: ast.AST) -> None:
+    """The pattern of a swizzle, of 8 rows, begins anew with each index of the dimensions before the last two."""
+    array = shared_memory(base)
+    *outer, rows, _ = written_extents(array)
+    if not array.swizzle or all(extent == 1 for extent in outer) or multiple_of(ctx, extents_of(ctx, base)[-2]) % swizzle.ROWS == 0:
+        return
+    raise ctx.error(
+        f"{row.name}(): the rows of `{array.name}` come in pieces of {rows}, and the pattern of swizzle={array.swizzle} is {swizzle.ROWS} rows long",
+        node,
+        f"make the last extent but one a multiple of {swizzle.ROWS}"
+        + (f", such as {swizzle.ROWS} * n" if isinstance(rows, str) else f", such as {-(-rows // swizzle.ROWS) * swizzle.ROWS}"),
+    )
+
+
+def _clamped(ctx: Context, value: nodes.ValueOp, extent: nodes.ValueOp, size: int) -> nodes.ValueOp:
     low = ctx.binary("max", value, ctx.constant(value.type, 0))
-    return ctx.binary("min", low, ctx.constant(value.type, most))
+    return ctx.binary("min", low, ctx.binary("sub", extent, ctx.constant(value.type, size)))
 
 
 HANDLERS: Final[dict[str, Handler]] = {

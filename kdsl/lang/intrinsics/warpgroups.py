@@ -40,6 +40,10 @@ OF_ELEMENTS: Final = {"bf16": "bf16", "f16": "f16", "f32": "tf32", "i8": "s8", "
 """What an element type is multiplied as where a call does not say."""
 MIXED: Final = {"s8.u8": ((8, 4), 90), "u8.s8": ((8, 4), 90)}
 """Operands that need a newer PTX: its least version, and the least compute capability."""
+FRAGMENT: Final = 4
+"""Registers of A for one product."""
+IN_ARGUMENTS: Final = -1
+"""An option of a product whose value only the kernel knows, which is then one of its arguments."""
 ROWS: Final = 64
 """Rows of a product."""
 MOST_COLUMNS: Final = 256

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import test_barriers as barriers
 import test_copies as copies
+import test_launched_shapes as launched
 import test_matmul as matrices
 import test_products as products
 
@@ -17,7 +18,7 @@ from kdsl.testing.ptx import assemble
 
 PLAIN: list[tuple[Any, dict[str, Any]]] = [
     (found, {})
-    for module in (barriers, copies, matrices, products)
+    for module in (barriers, copies, launched, matrices, products)
     for found in vars(module).values()
     if isinstance(found, Kernel)
     and not found.declaration.type_variables

@@ -294,6 +294,65 @@ def test_a_graph_keeps_maps_and_exchanges_them(gpu: CudaDevice, fake_driver: Any
         graph.launch()
 
 
+@kernel(grid=1, block=32, requires="rows >= 1")
+def launched(x: TensorMap[f32, D2], y: TensorMap[f32, D2], rows: i32, p: i32) -> None:
+    """A box whose shape the launch decides, by the extents of another map, too."""
+    tile = shared_array((2, rows, y.shape[1]), f32)
+    full = shared_barriers(1)
+    if is_first_thread():
+        barrier_init(full, 0, 1)
+        barrier_arrive_expect(full, 0, tile.nbytes)
+        tma_load(tile, p % 2, x, (0, 0), full, 0)
+        tma_store(y, (0, 0), tile, 1)
+
+
+def test_boxes_whose_shape_the_launch_decides(gpu: CudaDevice, fake_driver: Any) -> None:
+    run = Run(fake_driver, launched)
+    x, y, narrow = gpu.zeros((40, 32), f32), gpu.zeros((20, 64), f32), gpu.zeros((20, 16), f32)
+    for _ in range(3):  # the long way each time
+        launched(x, y, 4, 0)
+    assert encoded(fake_driver)[5] == [64, 4]
+    assert len(fake_driver.called("cuTensorMapEncodeTiled")) == 2
+    assert run.arguments["rows"] == 4
+    launched(x, narrow, 8, 0)
+    assert encoded(fake_driver)[5] == [16, 8]
+    given = tensor_map(x, (8, 16))
+    launched(given, narrow, 8, 0)
+    assert run.arguments["x.map"] == given.bytes
+    with pytest.raises(
+        LaunchError, match=r"cut into boxes of 8 x 16, and the kernel copies boxes of 4 x 16; make it with tensor_map\(array, \(4, 16\)\)"
+    ):
+        launched(given, narrow, 4, 0)
+    for other, rows, why in (
+        (narrow, 257, r"boxes of shape \(rows, y.shape\[1\]\) of x: the box \(257, 16\) has an extent outside of 1 to 256"),
+        (
+            gpu.zeros((20, 20), f32),
+            1,
+            "here \\(1, 20\\), to a shared array of several; they take 80 bytes each, and have to begin at multiples of 128",
+        ),
+        (gpu.zeros((20, 24), f32)[:, :6], 4, r"the box \(4, 6\) is 24 bytes of f32; it is a multiple of 16"),
+    ):
+        with pytest.raises(LaunchError, match=why):
+            launched(x, other, rows, 0)
+
+
+def test_prepared_and_captured_launches_evaluate_boxes_again(gpu: CudaDevice, fake_driver: Any) -> None:
+    run = Run(fake_driver, launched)
+    x, y = gpu.zeros((40, 32), f32), gpu.zeros((20, 64), f32)
+    prepared = launched.prepare(x, y, 4, 0)
+    prepared()
+    prepared(rows=2)
+    assert encoded(fake_driver)[5] == [64, 2]
+    with pytest.raises(LaunchError, match="an extent outside of 1 to 256"):
+        prepared(rows=300)
+    with kdsl.Graph(gpu) as graph:
+        step = launched(x, y, 6, 0)
+    graph.update(step, rows=10)
+    graph.launch()
+    assert encoded(fake_driver)[5] == [64, 10]
+    assert run.arguments["rows"] == 10
+
+
 @kernel(grid=1, block=32)
 def four(a: TensorMap[f32, D4], y: SliceMut[f32]) -> None:
     y[0] = f32(a.shape[3])

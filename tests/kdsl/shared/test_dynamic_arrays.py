@@ -17,7 +17,6 @@ from kdsl import (
     LaunchError,
     Slice,
     SliceMut,
-    TensorMap,
     atomic_add,
     bf16,
     block_index,
@@ -30,7 +29,6 @@ from kdsl import (
     i16,
     i32,
     i64,
-    is_first_thread,
     kernel,
     local_array,
     shared_array,
@@ -38,7 +36,6 @@ from kdsl import (
     sync_threads,
     thread_idx,
     thread_index,
-    tma_store,
     u8,
     wgmma,
 )
@@ -400,7 +397,7 @@ def test_indices_are_looked_at() -> None:
     refused(too_many, "`tile` has one dimension, not 2", at="0, 1", hint="compute the index")
 
 
-def test_what_takes_arrays_of_other_kinds_only() -> None:
+def test_what_is_refused_of_an_array_whose_shape_the_launch_decides() -> None:
     @kernel(grid=1, block=32)
     def source(y: SliceMut[f32], n: i64) -> None:
         tile, other = shared_array(n, f32), shared_array(32, f32)
@@ -412,18 +409,5 @@ def test_what_takes_arrays_of_other_kinds_only() -> None:
         tile = shared_array((n, 64, 8), bf16)
         wgmma(local_array(32, f32), tile, (0, 0, 0), tile, (0, 0, 0))
 
-    @kernel(grid=1, block=32)
-    def box(y: TensorMap[f32, D2], n: i64) -> None:
-        tile = shared_array((n, 8, 8), f32)
-        if is_first_thread():
-            tma_store(y, (0, 0), tile, 0)
-
-    @kernel(grid=1, block=32)
-    def swizzled(y: SliceMut[f32], n: i64) -> None:
-        tile = shared_array((n, 32), f32, swizzle=128)
-        y[0] = tile[0, 0]
-
     refused(source, "copies from an array parameter", at="tile", hint="")
-    refused(product, "wgmma() takes a shared array whose shape the compiler knows", "that of `tile`", at="tile", hint="Const")
-    refused(box, "tma_store() takes a shared array whose shape the compiler knows", at="tile", hint="Const")
-    refused(swizzled, "a shape that the compiler knows", at="shared_array((n, 32), f32, swizzle=128)", hint="Const")
+    refused(product, "the compiler cannot see that this tile is inside `tile`", at="(0, 0, 0)", hint="stage % n, or write tile.unchecked")

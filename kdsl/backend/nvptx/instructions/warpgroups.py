@@ -6,13 +6,15 @@ to back. A descriptor says where a tile lies in shared memory; its second word, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
 from kdsl.backend.nvptx import assembly
-from kdsl.lang.intrinsics.warpgroups import PRODUCTS
+from kdsl.lang.intrinsics.warpgroups import FRAGMENT, IN_ARGUMENTS, PRODUCTS
 
 if TYPE_CHECKING:
     from kdsl.backend.nvptx.instructions import Emission
@@ -25,33 +27,42 @@ _LAYOUTS: Final = {0: 0, 128: 1, 64: 2, 32: 3}
 _ADDRESS: Final = 0x3FFFF
 
 
-def _descriptor(e: Emission, side: str, address: Any, offset: Any) -> Any:
-    """The descriptor of a tile that begins at `address`, `offset` bytes into its rows.
+def _descriptor(e: Emission, side: str, address: Any, values: Iterator[Any]) -> Any:
+    """The descriptor of a tile that begins at `address`. `values` yields the bytes from there into its rows, then the offsets that are no options.
 
     Bits 0 to 13 are the address, 16 to 29 the leading offset, 32 to 45 the stride, all in units of 16 bytes. The offset is added at the end: so the products of
     one tile share what comes before.
     """
     b, options = e.builder, e.op.options
+    offset = next(values)
     place = b.lshr(b.and_(assembly.shared_address(b, address), _I32(_ADDRESS)), _I32(4))
-    leading, stride, span = (int(options[f"{side}_{what}"]) for what in ("leading", "stride", "swizzle"))  # type: ignore[arg-type]
-    layout = leading >> 4 << 16 | stride >> 4 << 32 | _LAYOUTS[span] << 62
+    layout = _LAYOUTS[int(options[f"{side}_swizzle"])] << 62  # type: ignore[arg-type]
+    launched = []
+    for what, bit in (("leading", 16), ("stride", 32)):
+        known = int(options[f"{side}_{what}"])  # type: ignore[arg-type]
+        if known == IN_ARGUMENTS:
+            launched.append(b.shl(b.zext(b.lshr(next(values), _I32(4)), _I64), _I64(bit)))
+        else:
+            layout |= known >> 4 << bit
     whole = b.or_(b.zext(place, _I64), ir.Constant(_I64, layout - (1 << 64) if layout >> 63 else layout))
+    whole = functools.reduce(b.or_, launched, whole)
     return b.add(whole, b.zext(b.lshr(offset, _I32(4)), _I64))
 
 
 def _wgmma(e: Emission) -> Sequence[Any]:
     """Elements: A if it lies in shared memory, B. Arguments: whether to accumulate; bytes into A's rows, or the registers of its fragment; bytes into B's rows;
-    the accumulators."""
+    the accumulators. Behind the bytes into rows stand the offsets of the tile that are no options."""
     b, options = e.builder, e.op.options
     product, n = PRODUCTS[str(options["a"])], int(options["n"])  # type: ignore[arg-type]
     count = len(e.op.results)
     accumulate, *rest = e.arguments
     accumulators = rest[-count:]
+    values = iter(rest[:-count])
     if options["a_registers"]:
-        left = list(rest[: -count - 1])
+        left = list(itertools.islice(values, FRAGMENT))
     else:
-        left = [_descriptor(e, "a", e.addresses[0], rest[0])]
-    right = _descriptor(e, "b", e.addresses[-1], rest[-count - 1])
+        left = [_descriptor(e, "a", e.addresses[0], values)]
+    right = _descriptor(e, "b", e.addresses[-1], values)
     fresh = isinstance(accumulate, ir.Constant) and not accumulate.constant
     tied = [] if fresh else accumulators
     operands = [*tied, *left, right, *([] if fresh else [b.zext(accumulate, _I32)])]
