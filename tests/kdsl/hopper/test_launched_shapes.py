@@ -129,7 +129,7 @@ def test_a_graph_takes_another_shape(gpu: Any) -> None:
 
 def evaluated(of: Kernel, name: str, **values: int) -> Any:
     """How a launch with these values cuts the map for a parameter."""
-    order = [slot.parameter.name if slot.parameter is not None else slot.name for slot in layout(of).slots]  # type: ignore[union-attr]
+    order = [slot.parameter.name if slot.parameter is not None else slot.name for slot in layout(of).slots]
     maps = [parameter for parameter in of.parameters if isinstance(parameter, Map)]
     return Boxes(of.name, layout(of), maps)(name, tuple(values.get(slot) for slot in order))
 
