@@ -1,5 +1,5 @@
-"""Where a swizzled array had pieces of a number of rows that is no multiple of 8, `wgmma` took a tile of the second piece as if the pattern of the swizzle began
-there, and multiplied other elements than the index names. It is an error now, for extents that the launch decides, too."""
+"""Where a swizzled array had pieces of a number of rows that is no multiple of 8, `wgmma` took a tile of the second piece as if the pattern of the
+swizzle began there, and multiplied other elements than the index names. It is an error now, for extents that the launch decides, too."""
 
 from __future__ import annotations
 
