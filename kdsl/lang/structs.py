@@ -114,6 +114,11 @@ def _bytes(of: ArrayType, value: Any) -> bytes:
 
 
 def _layout(cls: type, namespace: dict[str, Any]) -> StructType:
+    inherited = next((base for base in cls.__mro__[1:] if inspect.get_annotations(base)), None)
+    if inherited is not None:
+        raise TypeError(
+            f"struct {cls.__name__} inherits from {inherited.__name__}, whose fields it would not have; make one of them a field, or write its fields out"
+        )
     hints = get_type_hints(cls, localns=namespace)
     docs = _field_docs(cls)
     fields: list[tuple[str, FieldType, str]] = []
@@ -143,7 +148,8 @@ def _field_type(annotation: Any) -> FieldType | None:
 
 @dataclass_transform()  # not frozen: inside a kernel, fields of elements are assigned (`steps[i].rate = x`)
 def struct(cls: type[C]) -> type[C]:
-    """Make a class with annotated fields a struct. Raises TypeError for a field of a type that a struct cannot hold, or with a default."""
+    """Make a class with annotated fields a struct. Raises TypeError for a field of a type that a struct cannot hold, or with a default, and for a class that
+    inherits fields."""
     frame = inspect.currentframe()
     caller = frame.f_back if frame is not None else None
     layout = _layout(cls, dict(caller.f_locals) if caller is not None else {})

@@ -306,6 +306,9 @@ class _Reader:
                 return self._refused(node, f"{found[0]} has no field {field}; its fields are {', '.join(found[1].by_name)}")
             case ast.Attribute(value=owner, attr=field) if fields := self._fields(path := _path(owner)):
                 return self._refused(node, f"{path} has no field {field}; its fields are {fields}")
+            case ast.Attribute(value=ast.Name(id=name), attr="shape") if name in names.shapes:
+                each = " and ".join(f"{name}.shape[{d}]" for d in range(len(names.shapes[name])))
+                return self._refused(node, f"{name}.shape is a tuple, and contracts are about integers: say it of {each}")
             case ast.Attribute(value=ast.Name(id=name)) if name in names.lengths:
                 return self._refused(node, f"{name} is an array; its length is len({name})")
             case ast.Attribute() if (root := _root(node)) and root.id not in (*names.values, *names.others):

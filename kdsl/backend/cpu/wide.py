@@ -48,7 +48,7 @@ def wide_width(kernel: nodes.Kernel, host: HostCpu, width: int) -> int | None:
     if returns and any(isinstance(op, nodes.Barrier) for op in ops):
         return None
     uniformity = Uniformity(kernel, width)
-    sums = max(_sums(op, uniformity) for op in ops)
+    sums = max((_sums(op, uniformity) for op in ops), default=0)
     vectors = max(_VECTORS_OF_SUMS, host.accumulators // sums) if sums else _VECTORS
     if any(isinstance(op, nodes.LoadVector | nodes.StoreVector) for op in ops):
         vectors = _VECTORS_OF_WIDE

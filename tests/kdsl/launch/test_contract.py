@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -143,3 +144,9 @@ def test_a_relation_that_is_no_string() -> None:
     not_text: Any = 3
     with pytest.raises(ContractError, match="is a string"):
         relations(not_text, NAMES, "requires[0] of kernel k")
+
+
+def test_a_whole_shape_is_no_integer() -> None:
+    names = dataclasses.replace(NAMES, shapes={"x": ("x0", "x1"), "y": ("y0", "y1")})
+    with pytest.raises(ContractError, match=r"x\.shape is a tuple, .* say it of x\.shape\[0\] and x\.shape\[1\]"):
+        relations("x.shape == y.shape", names, "it")

@@ -330,3 +330,36 @@ class Odd:
 def test_small_alignment() -> None:
     assert (type_of(Odd).size, type_of(Odd).alignment) == (6, 2)
     assert f64.alignment == 8  # type: ignore[attr-defined]
+
+
+def test_fields_are_not_inherited() -> None:
+    @struct
+    class Base:
+        """A struct."""
+
+        a: f32
+        """A number."""
+
+    class Mixin:
+        """Methods for the host are."""
+
+        def twice(self) -> float:
+            return 2 * self.b  # type: ignore[attr-defined,no-any-return]
+
+    with pytest.raises(TypeError, match="struct Derived inherits from Base, whose fields it would not have; make one of them a field"):
+
+        @struct
+        class Derived(Base):
+            """It would have one field only."""
+
+            b: f32
+            """Another number."""
+
+    @struct
+    class Mixed(Mixin):
+        """A struct with a method."""
+
+        b: f32
+        """A number."""
+
+    assert Mixed(1.5).twice() == 3
