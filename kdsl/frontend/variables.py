@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -59,6 +59,8 @@ def captured(ctx: Context, name: str, node: ast.expr) -> Value:
     value = values.get(name, MISSING)
     if value is MISSING:
         raise ctx.error(f"`{name}` is not defined", node, f"check the spelling, or define `{name}` before the kernel is first compiled")
+    if isinstance(value, TypeVar) and value in ctx.frame.types:
+        return ctx.frame.types[value]
     meaning = from_python(name, value)
     if isinstance(meaning, Foreign):
         raise foreign(ctx, meaning, node)
@@ -85,6 +87,10 @@ def foreign(ctx: Context, value: Foreign, node: ast.expr) -> Exception:
             element = next((of.name for of in DTYPES.values() if of.numpy.type is what), None)
             hint = f"write kdsl.{element}" if element else "the element types are those of kdsl, such as kdsl.f32"
         return ctx.error(f"the class `{name}` has no meaning in a kernel", node, hint)
+    if isinstance(what, TypeVar):
+        return ctx.error(
+            f"`{name}` is a type variable that no parameter here has", node, f"annotate one with it, such as `x: Slice[{short}]`"
+        )
     return ctx.error(
         f"`{name}` is a captured {kind}; a kernel captures numbers, tuples of numbers, types and functions",
         node,
