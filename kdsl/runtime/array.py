@@ -6,6 +6,7 @@ allocated and freed (`memory.py`).
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -98,9 +99,10 @@ class Array:
             )
         return Array(self.memory, self.address, found, self.dtype)
 
-    def transpose(self, *axes: int) -> Array:
+    def transpose(self, *axes: int | tuple[int, ...]) -> Array:
         """The dimensions in the order `axes`, reversed without any: the same memory, no copy. Raises ValueError."""
-        order = axes or tuple(reversed(range(self.ndim)))
+        given: Any = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
+        order = [operator.index(axis) for axis in given] or list(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"transpose takes each dimension of 0 to {self.ndim - 1} once, not {axes}")
         shape, strides = (tuple(of[axis] for axis in order) for of in (self.shape, self.strides))

@@ -72,6 +72,7 @@ def test_values_are_those_of_python(tree: Any) -> None:
     assert value(written) == eval(written.replace("p.rows", "3").replace("len(x)", "10"), {"n": -7})
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-5, 5)), min_size=1, max_size=3))
 def test_extent_is_the_largest_offset_and_one(axes: list[tuple[int, int]]) -> None:
     places = itertools.product(*(range(count) for count, _ in axes))

@@ -51,6 +51,7 @@ def test_parts_with_dots_and_of_parts() -> None:
         assert np.array_equal(a[index].numpy(), HOST[index])
     assert np.array_equal(a[1:, ::-2].T[::2, 1:].numpy(), HOST[1:, ::-2].T[::2, 1:])
     assert np.array_equal(a.transpose(1, 2, 0).numpy(), HOST.transpose(1, 2, 0))
+    assert np.array_equal(a.transpose((1, 2, 0)).numpy(), HOST.transpose(1, 2, 0))
     flat = CPU.array(HOST.ravel())
     assert np.array_equal(flat[::-7].numpy(), HOST.ravel()[::-7])
     assert np.array_equal(flat.reshape(6, -1).numpy(), HOST.reshape(6, -1))
