@@ -1,4 +1,4 @@
-"""Elsewhere exchanges named all 32 lanes in the last warp of a block of 45, where only 13 are: hangs, or what nobody had written; sums and scans of blocks, too.
+"""Elsewhere exchanges named all 32 lanes in the last warp of a block of 45, where only 13 are: hangs, or what nobody had written; in blocks, too.
 
 Lanes beyond the end take no part, in sums, scans, votes and matches, of warps and of blocks, at every size; so do lanes that have returned.
 """
