@@ -30,5 +30,5 @@ def test_it_is_a_parameter() -> None:
     ptx = kernel_of("a: TensorMap[f32, D2], b: TensorMap[f32, D2], n: i32", BODY).ptx("sm_90")
     assert len(re.findall(r"\.param \.align 64 \.b8 \w+\[128\]", ptx)) == 2
     assert ".local" not in ptx
-    assert not re.search(r"ld\.param\.\S+\s+\S+, \[\w+_param_0\]", ptx.split(".entry")[1]), "nobody reads the descriptor but the engine"
+    assert not re.search(r"ld\.param\.\S+\s+\S+, \[tested_param_[01]\]", ptx), "nobody reads the descriptor but the engine"
     assemble(ptx, "sm_90")
