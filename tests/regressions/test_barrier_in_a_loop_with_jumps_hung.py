@@ -194,3 +194,26 @@ def test_no_barrier_is_doubled_in_ptx(after: str, level: int) -> None:
     ptx = compile_ptx(kernel.ir(), "sm_90", optimise=level)
     assert len(re.findall(r"bar\.sync|barrier\.sync", ptx)) == 1
     assemble(ptx, "sm_90")
+
+
+def test_a_barrier_in_a_function_is_not_repeated() -> None:
+    """Between two sections of one thread: elsewhere the optimiser joined those, and made two barriers of the one between them."""
+    body = """
+if is_first_thread():
+    y[0] = 1.0
+    y[1] = x[0]
+meet()
+if is_first_thread():
+    y[2] = y[0] + 1.0
+    y[3] = x[1]
+""".strip()
+    meet = kdsl.function(_meet)
+    made = kernel_of("y: SliceMut[f32], x: Slice[f32]", body, "grid=1, block=64", meet=meet)
+    for target in ("sm_80", "sm_90"):
+        ptx = made.ptx(target)
+        assert len([line for line in ptx.splitlines() if "bar.sync" in line or "barrier.sync" in line]) == 1
+        assemble(ptx, target)
+
+
+def _meet() -> None:
+    kdsl.sync_threads()

@@ -1,7 +1,7 @@
 """Elsewhere an error came without a place, with the line of the decorator, from inside the compiler, or with the name of something internal.
 
-Each of these broken kernels gets one message with file, line and column, a caret below the piece of text that is wrong, a hint, and inside a `@function` the call that
-led there.
+Each of these broken kernels gets one message with file, line and column, a caret below the piece of text that is wrong, a hint, and inside a `@function` the
+call that led there.
 """
 
 from __future__ import annotations
