@@ -73,8 +73,8 @@ def _divergent(op: nodes.Op, control: nodes.Op, uniformity: Uniformity) -> Kerne
     return KernelError(
         f"not all lanes of the warp reach {op.name}() together",
         op.location,
-        "move the call out of the branch or loop, or make its condition the same for the whole warp; let lanes without work pass a neutral value, "
-        "or say with mask= which lanes come",
+        "move the call out of the branch or loop, or make its condition the same for the whole warp"
+        + ("; let lanes without work pass a neutral value, or say with mask= which lanes come" if isinstance(op, nodes.Exchange) else ""),
         [(why.format("lane"), place)],
     )
 

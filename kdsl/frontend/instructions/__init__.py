@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
-from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups
+from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups, warps
 from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.memory import refuse_vectors
 from kdsl.frontend.values import ArrayRef, Value, ViewRef, describe
@@ -24,6 +24,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **matrix.HANDLERS,
     **registers.HANDLERS,
     **warpgroups.HANDLERS,
+    **warps.HANDLERS,
 }
 """By the handler's name in `ToInstruction`. The tables of the topics, joined."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kdsl.lang.intrinsics.row import ToBarrier, ToFrontend, ToSpecial, row
+from kdsl.lang.intrinsics.row import ToBarrier, ToFrontend, ToInstruction, ToSpecial, row
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,7 @@ as_vectors = row("as_vectors", "(array, type) -> array", ToFrontend("as_vectors"
 unroll = row("unroll", "(start, stop, step)", ToFrontend("unroll"), "Like `range` with compile-time arguments; the body is repeated for every value, which is a constant in it.")
 # Barrier
 sync_threads = row("sync_threads", "() -> None", ToBarrier(), "Wait for all threads of the block that have not returned.", convergence="block", memory="orders", isa="bar{.cta}.sync")
+sync_warp = row("sync_warp", "() -> None", ToInstruction("sync_warp"), "Wait for all lanes of the warp that have not returned: what they have read and written before comes before what they do after.", convergence="warp", memory="orders", isa="bar.warp.sync", element="f32", example="s = shared_array(32, f32)\ns[t % 32] = v\nsync_warp()\ny[t] = s[(t + 1) % 32]")
 # Compile time
 static_assert = row("static_assert", "(condition: bool, message: str) -> None", ToFrontend("static_assert"), "An error with this message when the kernel is compiled, unless the condition is known to hold.")
 # fmt: on

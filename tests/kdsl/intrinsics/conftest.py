@@ -1,6 +1,7 @@
-"""Makes the helper of this folder importable by its tests."""
+"""Makes the helpers of this folder, and that of refusals, importable by its tests."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "errors"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.instructions import grid
+from kdsl.backend.cpu.instructions import grid, warps
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
@@ -21,7 +21,11 @@ def _never(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     return [Uniform(ir.Constant(value_type(of), None)) for of in op.results]
 
 
-EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {**grid.EMITTERS, "inline_ptx": _never}
+EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {
+    **grid.EMITTERS,
+    **warps.EMITTERS,
+    "inline_ptx": _never,
+}
 """Emits an instruction for the active lanes of a group; yields its results. The tables of the topics, joined."""
 
 

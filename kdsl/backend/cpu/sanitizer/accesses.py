@@ -48,7 +48,7 @@ class _Body:
         """All of it."""
         b, code = self.b, self.code
         state, shadow, site, first, bits, indices, description = self.function.args
-        self.times = [code.load(state, word_) for word_ in (layout.NOW, layout.FLOOR, layout.BLOCK, layout.INTERVAL)]
+        self.times = [code.load(state, word_) for word_ in (layout.NOW, layout.FLOOR, layout.BLOCK, layout.INTERVAL, layout.WARP)]
         allowed = b.alloca(WORD)
         code.store(bits, allowed)
 
@@ -130,7 +130,7 @@ class _Body:
                 code.store(b.xor(code.load(allowed), bit), allowed)
         if form.touch == "bounds" or form.space == "none":
             return
-        now, floor, block, interval = self.times
+        now, floor, block, interval, warp = self.times
         me = b.or_(b.or_(now, site), b.shl(thread, word(layout.THREAD_SHIFT)))
         words = 1 if form.space == "local" else layout.WORDS
         if form.space == "local":
@@ -143,7 +143,7 @@ class _Body:
             def report(kind: str, other: Any, about: Any) -> None:
                 self._report(state, kind, site, other, thread, offset, (about, word(0)), (indices, lane))
 
-            touch = Granule(code, form, Access(state, now, floor, block, interval, thread, site, me, report), number)
+            touch = Granule(code, form, Access(state, now, floor, block, interval, warp, thread, site, me, report), number)
             touch.emit(place)
 
         if count is not None:

@@ -133,7 +133,7 @@ class Arrays:
         number = memory.type if field is None else field.type
         form = Form(
             touch, space_of(memory), len(indices), e.width, lanes * number.itemsize // size, counts is not None, alignment, size, everyone,
-            e.kernel.threads == 1,
+            e.kernel.threads == 1, e.syncs_warps and (not everyone or e.kernel.threads <= nodes.WARP_SIZE),
         )  # fmt: skip
         rows = self._rows([*indices, *([] if counts is None else [counts])], everyone)
         bits = every = word(1) if everyone else e.bits(mask)

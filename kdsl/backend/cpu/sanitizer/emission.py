@@ -57,6 +57,7 @@ class SanitizedEmission(Emission):
         self.regions: SanitizedRegions = SanitizedRegions(self)
         self.state: Any = None
         """The address of the state."""
+        self.syncs_warps = any(isinstance(op, nodes.Instruction) and op.name == "sync_warp" for op in nodes.walk(kernel.body))
         self.has_copies = any(isinstance(op, nodes.Instruction) and op.name == "copy_async" for op in nodes.walk(kernel.body))
 
     def bits(self, mask: Mask) -> Any:
@@ -90,7 +91,7 @@ class SanitizedEmission(Emission):
         """A block begins: nothing of it has been touched."""
         code, state = self.code, self.state
         now = self.step()
-        for place in (layout.BLOCK, layout.INTERVAL):
+        for place in (layout.BLOCK, layout.INTERVAL, layout.WARP):
             code.store(now, state, place)
         code.store(code.load(state, layout.LAUNCH), state, layout.FLOOR)
         number = self.specials.block_number
@@ -122,6 +123,8 @@ class SanitizedEmission(Emission):
                 super().operation(op)
                 if op.scope != "block":
                     self._acquire()
+            case nodes.Instruction(name="sync_warp"):
+                self.code.store(self.step(), self.state, layout.WARP)
             case nodes.Instruction():
                 with copies.looked_at(self, op):
                     super().operation(op)

@@ -40,11 +40,13 @@ class Form:
     """Whether all threads of the block make the access, as one."""
     alone: bool = False
     """Whether the block has one thread."""
+    warps: bool = False
+    """Whether it is an access of one warp, in a kernel whose lanes wait for each other."""
 
     @property
     def name(self) -> str:
         """Name of the function."""
-        flags = "".join(letter for letter, on in (("c", self.counted), ("e", self.everyone), ("1", self.alone)) if on)
+        flags = "".join(letter for letter, on in (("c", self.counted), ("e", self.everyone), ("1", self.alone), ("w", self.warps)) if on)
         return f"sanitizer.{self.touch}.{self.space}.{self.rank}.{self.granules}.{self.alignment}.{self.granule}.{flags}"
 
 
@@ -57,6 +59,7 @@ class Access:
     floor: Any
     block: Any
     interval: Any
+    warp: Any
     thread: Any
     site: Any
     """The site, shifted."""
@@ -167,7 +170,14 @@ class Granule:
         differs: Any = ir.Constant(BIT, 1)
         if not self.form.everyone:
             differs = code.any(code.has(b.xor(other, a.me), layout.THREAD_MASK), code.has(other, layout.SEVERAL))
-        return code.any(elsewhere, code.all(code.least(other, a.interval), differs))
+        return code.any(elsewhere, code.all(code.least(other, a.interval), differs, b.not_(self._is_behind_warp(other))))
+
+    def _is_behind_warp(self, other: Any) -> Any:
+        """Whether the lanes of the warp have waited for each other since one of them made an access. Of several threads the last one stands for all."""
+        code, a = self.code, self.a
+        if not self.form.warps:
+            return ir.Constant(BIT, 0)
+        return code.all(self.b.not_(code.has(self.b.xor(other, a.me), layout.WARP_MASK)), code.less(other, a.warp))
 
     def _is_of_other_blocks(self, other: Any) -> Any:
         """Whether a word stands for another block of the launch that is not ordered before the present one."""
@@ -197,5 +207,5 @@ class Granule:
     def _note_atomic(self, place: Any, before: Any) -> None:
         b, code, a = self.b, self.code, self.a
         differs = code.any(code.has(b.xor(before, a.me), layout.THREAD_MASK), code.has(before, layout.SEVERAL))
-        several = code.flag(code.all(code.least(before, a.interval), differs), layout.SEVERAL)
+        several = code.flag(code.all(code.least(before, a.interval), differs, b.not_(self._is_behind_warp(before))), layout.SEVERAL)
         code.store(b.or_(b.or_(a.me, several), self._of_other_blocks(before)), place, layout.ATOMIC)

@@ -5,7 +5,8 @@ says which launch it belongs to, which block (that which started last before) an
 
 **Shadow.** Each granule of memory (the smallest number that an element holds) has four words, of a local array one: the last plain write, the last atomic
 write, and the last reads of two threads. A word is a time, a site (where in the source), a thread of the block and two flags; 0 says never, `BY_HOST` that
-the host wrote it. Two accesses are unordered if they are of different blocks of a launch, or of different threads of a block at the same time.
+the host wrote it. Two accesses are unordered if they are of different blocks of a launch, or of different threads of a block at the same time, unless both
+are of one warp whose lanes have waited for each other in between.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MOST_SITES: Final = 1 << 12
 THREAD_SHIFT: Final = 2
 THREAD_MASK: Final = 1023 << THREAD_SHIFT
 """The number of the thread in its block."""
+WARP_MASK: Final = (1023 - 31) << THREAD_SHIFT
+"""That part of it which tells the warp."""
 SEVERAL: Final = 1
 """Of the atomic word: other threads of the block at the same time, too."""
 PENDING: Final = 1
@@ -56,6 +59,8 @@ FOUND: Final = 9
 """Findings in the table."""
 COPIES: Final = 10
 """Address of the queues of asynchronous copies, one per thread."""
+WARP: Final = 11
+"""The last time at which the lanes of the present warp waited for each other; of another warp if this one has not since it began."""
 MEMORIES: Final = 16
 """From here on, for each array of the kernel, the address of its shadow: that of the granule of its first element."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups
+from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups, warps
 from kdsl.ir import nodes
 
 
@@ -39,6 +39,7 @@ EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
     **matrix.EMITTERS,
     **registers.EMITTERS,
     **warpgroups.EMITTERS,
+    **warps.EMITTERS,
 }
 """Emits an instruction; yields its results. The tables of the topics, joined."""
 
