@@ -24,7 +24,7 @@ from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.values import ArrayRef, Group, Nothing, Text, Value, ViewRef, describe
 from kdsl.ir import nodes
 from kdsl.lang import swizzle
-from kdsl.lang.intrinsics import Intrinsic
+from kdsl.lang.intrinsics import INTRINSICS, Intrinsic
 from kdsl.lang.intrinsics.warpgroups import FRAGMENT, IN_ARGUMENTS, MOST_COLUMNS, OF_ELEMENTS, PRODUCTS, ROWS, Product
 from kdsl.lang.types import DTYPES, F32, I64, U32
 
@@ -265,7 +265,8 @@ def _tile(
     found = piece(ctx, row, base, subscript, index_node, sizes, steps)
     indices = found.element.indices
     if found.holds is not None:
-        if not base.unchecked:
+        proved_otherwise = ctx.checked and isinstance(base, ViewRef)  # a checked build asks all the same
+        if not base.unchecked and not proved_otherwise:
             raise ctx.error(
                 f"{row.name}(): the compiler cannot see that this tile is inside `{array.name}`", index_node,
                 f"bound the indices, as in stage % {written_extents(array)[0]}, or write {array.name}.unchecked, which checked builds still check",
@@ -273,6 +274,7 @@ def _tile(
         # in a checked build a product cannot be left out: it is reported, and made with a tile that is inside
         site = ctx.new_site("assert", f"{row.name}(): the tile is inside {array.name}", None)
         ctx.emit(nodes.Assertion(location=ctx.location, condition=found.holds, site=site))
+        emit(ctx, INTRINSICS["wgmma_fence"])  # the way that reports it is code of another kind
         indices = tuple(
             _clamped(ctx, value, extent, size) for value, extent, size in zip(indices, extents_of(ctx, base), sizes, strict=True)
         )

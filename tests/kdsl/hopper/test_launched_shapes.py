@@ -116,9 +116,9 @@ def test_boxes_that_cannot_be_are_refused(gpu: Any) -> None:
 @on_tensor_memory_gpus
 def test_a_graph_takes_another_shape(gpu: Any) -> None:
     x = whole((90, 200), np.float32, 2, 1000)
-    y = gpu.array(poisoned((200, 256)))
+    y, given = gpu.array(poisoned((200, 256))), gpu.array(x)
     with kdsl.Graph(gpu) as graph:
-        step = boxes(y, gpu.array(x), 0, 0, 8, 4)
+        step = boxes(y, given, 0, 0, 8, 4)
     graph.launch()
     graph.update(step, rows=4, columns=32)
     graph.launch()
@@ -324,7 +324,7 @@ def test_a_depth_from_the_launch(gpu: Any, deep: int) -> None:
     np.testing.assert_array_equal(c.numpy(), a.astype(np.float64).T @ b.astype(np.float64))
 
 
-@pytest.mark.parametrize("of", [pieces, wide_across], ids=lambda of: of.name)
+@pytest.mark.parametrize("of", [pieces, wide_across, ring], ids=lambda of: of.name)
 def test_products_assemble(of: Any) -> None:
     ptx = of.ptx("sm_90a")
     filecheck(ptx, "CHECK: wgmma.mma_async.sync.aligned.m64n")
