@@ -144,7 +144,7 @@ class Plan:
     def tensor_map(self, name: str, annotation: str, given: Array | DeviceTensorMap, values: tuple[Any, ...]) -> DeviceTensorMap:
         """The tensor map for a parameter: the one that is given, which has to be cut as the kernel copies, or one of the array that is given. `values` are
         those of `launch`, without maps."""
-        wanted = self._boxes(name, values) if name in self._boxes else None
+        wanted = self._boxes(name, values)
         array = given.array if isinstance(given, DeviceTensorMap) else given
         if array.memory.readonly and self._views[name].written:
             refuse.readonly(self._kernel, name, annotation, array)

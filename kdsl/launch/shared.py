@@ -79,26 +79,33 @@ class Boxes:
 
     def __init__(self, kernel: str, layout: Layout, maps: Sequence[TensorMap]) -> None:
         self._kernel = kernel
-        self._of = {of.name: (of, _compiled(kernel, layout, {f"the box of {of.name}": of.box})) for of in maps if of.box is not None}
+        self._fixed: dict[str, Form | None] = {}
+        self._launched: dict[str, tuple[TensorMap, Sequence[int | str], Callable[[tuple[Any, ...]], tuple[tuple[int, ...], ...]]]] = {}
+        for of in maps:
+            box = of.box or ()
+            numbers = tuple(extent for extent in box if isinstance(extent, int))
+            if len(numbers) == len(box):
+                self._fixed[of.name] = Form(numbers, of.swizzle) if box else None
+            else:
+                self._launched[of.name] = of, box, _compiled(kernel, layout, {f"the box of {of.name}": box})
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._of
+    def __call__(self, name: str, values: tuple[Any, ...]) -> Form | None:
+        """How the kernel cuts the map for a parameter, None if it copies nothing with it; `values` are those of the slots before the hidden ones, of maps
+        anything.
 
-    def __call__(self, name: str, values: tuple[Any, ...]) -> Form:
-        """How the kernel cuts the map for a parameter; `values` are those of the slots before the hidden ones, of maps anything.
-
-        Raises LaunchError for boxes that the copy engine cannot move, or that cannot lie side by side as the kernel has them.
+        Raises LaunchError for boxes of extents that the launch decides, if the copy engine cannot move them, or they cannot lie side by side as the kernel
+        has them.
         """
-        of, box = self._of[name]
-        assert of.box is not None
-        form = Form(box(values)[0], of.swizzle)
-        if not all(isinstance(extent, int) for extent in of.box):  # else the compiler has seen to it
-            try:
-                check_box(form, of.type)
-            except ValueError as error:
-                refuse.box(self._kernel, name, of.box, error)
-            if of.parts and math.prod(form.box) * of.type.itemsize % of.parts:
-                refuse.parts(self._kernel, name, of.box, form, of.type, of.parts)
+        if name in self._fixed:
+            return self._fixed[name]
+        of, written, evaluate = self._launched[name]
+        form = Form(evaluate(values)[0], of.swizzle)
+        try:
+            check_box(form, of.type)
+        except ValueError as error:
+            refuse.box(self._kernel, name, written, error)
+        if of.parts and math.prod(form.box) * of.type.itemsize % of.parts:
+            refuse.parts(self._kernel, name, written, form, of.type, of.parts)
         return form
 
 

@@ -57,7 +57,7 @@ def _map(ctx: Context, row: Intrinsic, value: Value, node: ast.AST) -> nodes.Ten
 
 def _box(ctx: Context, row: Intrinsic, array: nodes.Array | nodes.SharedView, leading: int, of: nodes.TensorMap, node: ast.AST) -> None:
     """Note what the kernel copies with a map: the part of the array behind `leading` indices, of extent 1 along further dimensions of the map. What is asked
-    of extents that the launch decides the launch sees to (`kdsl.launch.boxes`)."""
+    of extents that the launch decides the launch sees to (`kdsl.launch.shared`)."""
     extents = written_extents(array)
     shape = extents[leading:]
     if array.type is not of.type:
