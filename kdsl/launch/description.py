@@ -20,7 +20,7 @@ IMPORTS: Final = (
     ("kdsl.launch", ("refuse",)),
     ("kdsl.launch.arguments", ("constant", "large_float", "scalar", "vectors")),
     ("kdsl.launch.contract", ("extent", "quotient")),
-    ("kdsl.launch.foreign", ("Form", "adopted", "foreign_key")),
+    ("kdsl.launch.foreign", ("adopted", "foreign_state")),
     ("kdsl.launch.packing", ("struct_bytes",)),
     ("kdsl.launch.plan", ("Plans",)),
     ("kdsl.runtime.array", ("Array",)),

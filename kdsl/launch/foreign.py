@@ -1,8 +1,9 @@
 """Launches that are given arrays of other libraries.
 
 The first time each becomes an array of ours (`kdsl.runtime.foreign`), and all checks are made. What decides them is where the elements lie, in which shape,
-strides and element type; a launch with the same of all of these lies ready as one of our own arrays does (`ready.py`), whichever objects it is given. So
-nothing is remembered of an object that could change in place, and no object is kept.
+strides and element type: its state, which native code reads (`kdsl.runtime.native_state`), or else Python. A launch with the same of all of these lies
+ready as one of our own arrays does (`ready.py`), whichever objects it is given. So nothing is remembered of an object that could change in place, and no
+object is kept.
 
 Order on a GPU: a launch all of whose arrays belong to one library runs on that library's current stream, as the library's own work does. One that also has
 others, or that was given a stream, runs on the default stream, or that one: behind what the current streams of the libraries hold, and before what they get
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kdsl.launch import refuse
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import captures
 from kdsl.runtime.foreign import adopt, is_foreign
 from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
-from kdsl.runtime.libraries import HOST, Library, function, library_of
+from kdsl.runtime.libraries import HOST, Library, function, library_of, place_of
+from kdsl.runtime.native_state import OURS as OUR_READER
+from kdsl.runtime.native_state import Layout, Table
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap
 
@@ -28,9 +31,9 @@ OURS: Final = (Array, DeviceTensorMap)
 
 
 class Form:
-    """What is known of a launch from the classes of its arrays. It stands first in the keys of such launches."""
+    """What is known of a launch from the classes of its arrays, where native code does not read them."""
 
-    __slots__ = ("read", "whole")
+    __slots__ = ("read",)
 
     def __init__(self, kinds: Sequence[type]) -> None:
         libraries = [None if kind in OURS else library_of(kind) for kind in kinds]
@@ -40,8 +43,6 @@ class Form:
         self.read = _reader(libraries) if one else None
         """From the arrays to the current stream of the one library that has arrays in it, and all of each array that decides the checks. None if there are
         several libraries, or one that is not known so well."""
-        self.whole = one and len(known) == len(kinds)
-        """Whether all arrays are of that library."""
 
 
 def _reader(libraries: Sequence[Library | None]) -> Callable[..., tuple[Any, ...]]:
@@ -52,26 +53,56 @@ def _reader(libraries: Sequence[Library | None]) -> Callable[..., tuple[Any, ...
 
 
 _forms: Final[dict[tuple[type, ...], Form]] = {}
+State: TypeAlias = bytes | tuple[Any, ...]
+"""What decides all checks of the arrays of a launch: as native code reads it, or beginning with a `Form`."""
 
 
-def foreign_key(stream: Stream | None, kinds: tuple[type, ...], given: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What decides all checks of a launch that needs no word to other streams, None for others. `kinds` are the classes of the arrays `given`, `rest` is
-    what decides beside them."""
+def _layout(kind: type) -> Layout | None:
+    if kind in OURS:
+        probe, token = kind.__new__(kind), object()
+        probe.token = token
+        return Layout(OUR_READER, (place_of(id(token), probe),))
+    library = library_of(kind)
+    return None if library is None else library.layout
+
+
+def _missed(*given: Any) -> State | None:
+    """The state of arrays that native code could not read, some of which it may learn to. None for what has to be taken anew each time."""
+    kinds = tuple(type(x) for x in given)
+    if any(_table.learn(kind, _layout) for kind in kinds):
+        state: State | None = _read(*given)
+        return state
     form = _forms.get(kinds)
     if form is None:
         form = _forms.setdefault(kinds, Form(kinds))
     if form.read is None:
         return None
     try:
-        found = form.read(*given)
+        return form, *form.read(*given)
     except Exception:  # it has no memory, or is no array at all: asked again, it says why
         return None
-    handle = found[0]
+
+
+def _other_state(stream: Stream | None, *given: Any) -> State | bool:
+    """The same for launches on a stream that was given, or that have arrays of ours, too; False if streams have to wait or be waited for."""
+    found = _read(*given)
+    if found is None:
+        return False
+    native = isinstance(found, bytes)
+    handle = int.from_bytes(found[:8], "little", signed=True) if native else found[1]
     if stream is None:
-        return None if handle > LEGACY and not form.whole else (form, *found, *rest)
+        mixed = any(one.__class__ in OURS for one in given)
+        return False if mixed and handle > LEGACY else found
     if handle != HOST and not _follows(stream, handle):
-        return None
-    return (form, stream.token, *found, *rest)
+        return False
+    return found, stream.token
+
+
+_table: Final = Table()
+_read: Final = _table.reader(_missed, whole=False)
+foreign_state: Final = _table.reader(_other_state, whole=True)
+"""From the stream of a launch (None: none was given) and its arrays, not all of them ours, to what decides its checks beside numbers, structs and constants;
+False if nothing can lie ready."""
 
 
 def _follows(stream: Any, handle: int) -> bool:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kdsl.launch.foreign import Bridge, Form
+from kdsl.launch.foreign import Bridge
 from kdsl.launch.packing import run_packer
 from kdsl.runtime.array import Array
 from kdsl.runtime.memory import uses
@@ -72,7 +72,7 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         values: tuple[Any, ...],
     ) -> None:
         """A launch that has passed all checks, and whose arrays were looked at in that generation of `uses`."""
-        if key is None or not plan.can_lie_ready or isinstance(key, Bridge):
+        if key is None or isinstance(key, Bridge) or key[0] is False or not plan.can_lie_ready:
             plan.launch(stream, grid, values)
             if isinstance(key, Bridge):
                 key.close()
@@ -84,7 +84,7 @@ class ReadyLaunches(dict[tuple[Any, ...], Ready]):
         else:
             runner, buffer = plan.ready(stream, grid, values)
             made = Ready(runner, buffer, plan.layout, self._runs, generation)
-            if key[0].__class__ is Form:
+            if isinstance(key[0], bytes | tuple):
                 made.keeps = stream
             status = made.fire()
             if status:

@@ -29,10 +29,10 @@ class ShortWay:
     """Source of the tuple by which launches are remembered."""
     given: str
     """Source of the tuple of arrays and tensor maps, as they were given."""
-    kinds: str
-    """Source of the tuple of their classes."""
-    rest: str
-    """Source of the tuple of all else in the key but the stream."""
+    first: str | None
+    """An array that tells whether the launch has arrays of other libraries, usually; None if a tensor map may stand for each."""
+    foreign: str
+    """Source of the key of such a launch."""
     runs: list[str] = field(default_factory=list)
     """Sources of the values of each run of neighbouring parameters that are packed anew."""
 
@@ -85,7 +85,9 @@ def short_way(description: Description, found: Sequence[Relation], grid: GridPla
     runs = [", ".join(_value(description, by_name[name]) for name in run) for run in _runs(description, fixed)]
     key = [f"{stream} and {stream}.token" if description.views else f"{stream}.token", *arrays, *rest]
     given = [view.name for view in description.views]
-    return ShortWay(_tuple(key), _tuple(given), _tuple([f"{name}.__class__" for name in given]), _tuple(rest), runs)
+    first = next((view.name for view in description.views if not view.map), None)
+    foreign = _tuple([f"{names['foreign_state']}({', '.join([stream, *given])})", *rest])
+    return ShortWay(_tuple(key), _tuple(given), first, foreign, runs)
 
 
 def _value(description: Description, parameter: Parameter) -> str:

@@ -19,6 +19,7 @@ from kdsl.lang.types import DType
 from kdsl.runtime import layout
 from kdsl.runtime.capture import capture_on, forbid
 from kdsl.runtime.memory import Memory
+from kdsl.runtime.token import tokens
 
 if TYPE_CHECKING:
     from kdsl.runtime.device import Device
@@ -73,7 +74,7 @@ class Array:
         """Lowest address of an element."""
         self.end = end
         """Address behind the highest element."""
-        self.token = object()
+        self.token = next(tokens)
         """What stands for it in memories of launches, which must not keep the array: another array never has the same one."""
 
     @property

@@ -70,11 +70,7 @@ class _Holder:
 @functools.cache
 def _function(source: str, entry: str, context: int = 0) -> int:
     """The address of a function that stays for ever: a consumer may call it after everything of ours has gone."""
-    names = ("Py_IsInitialized", "PyGILState_Ensure", "PyGILState_Release", "Py_DecRef", "PyCapsule_GetName", "PyCapsule_GetContext")
-    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in names}
-    for name, value in (*addresses.items(), ("context", context)):
-        source = source.replace(f"{{{name}}}", str(value))
-    code = native(source, entry)
+    code = native(source.replace("{context}", str(context)), entry)
     _keep(code)
     return int(code.address)
 

@@ -1,9 +1,9 @@
 """Launching through a few native instructions: Python hands over one pointer, to a block that says everything.
 
 A call of the driver through its bindings converts a dozen arguments, and one more asks for the thread's context; that takes longer than the driver itself.
-Here one function of machine code, compiled once per process, asks for the context, compares, and launches. It gives the driver's status, or `ATTACH` if the
-device's context is not current in this thread (then nothing has been launched). The interpreter's lock is free meanwhile, since the driver waits
-where too many launches are under way. Leaves out what the arguments are (`kdsl.launch.plan`).
+Here one built-in function of machine code, compiled once per process, asks for the context, compares, and launches. It gives the driver's status, or
+`ATTACH` if the device's context is not current in this thread (then nothing has been launched). The interpreter's lock is free meanwhile, since the driver
+waits where too many launches are under way. Leaves out what the arguments are (`kdsl.launch.plan`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.runtime import cuda
-from kdsl.runtime.lock import compiling
-from kdsl.runtime.native import native
+from kdsl.runtime.native import NO_ARGUMENTS, Builtin
 
 if TYPE_CHECKING:
     from kdsl.runtime.gpu_code import CudaFunction
@@ -30,7 +29,9 @@ stream, the address of the array of parameters, the address of a CUlaunchConfig 
 bytes of dynamic shared memory, 4 bytes of padding."""
 
 _SOURCE: Final = """
-define i32 @kdsl_launch(ptr %block) {
+define ptr @kdsl_launch(ptr %self, ptr %nothing) {
+  %block = call ptr inttoptr (i64 {PyLong_AsVoidPtr} to ptr)(ptr %self)
+  %thread = call ptr inttoptr (i64 {PyEval_SaveThread} to ptr)()
   %get = load ptr, ptr %block
   %current.at = alloca ptr
   %status = call i32 %get(ptr %current.at)
@@ -41,7 +42,7 @@ define i32 @kdsl_launch(ptr %block) {
   %asked = icmp eq i32 %status, 0
   %same = icmp eq ptr %current, %wanted
   %ready = and i1 %asked, %same
-  br i1 %ready, label %launch, label %attach
+  br i1 %ready, label %launch, label %end
 launch:
   %entry.at = getelementptr i64, ptr %block, i64 1
   %entry = load ptr, ptr %entry.at
@@ -55,7 +56,7 @@ launch:
   br i1 %extended, label %with, label %plain
 with:
   %first = call i32 %entry(ptr %config, ptr %function, ptr %parameters, ptr null)
-  ret i32 %first
+  br label %end
 plain:
   %stream.at = getelementptr i64, ptr %block, i64 4
   %stream = load ptr, ptr %stream.at
@@ -70,24 +71,20 @@ plain:
   %shared.at = getelementptr i32, ptr %block, i64 20
   %shared = load i32, ptr %shared.at
   %second = call i32 %entry(ptr %function, i32 %blocks, i32 1, i32 1, i32 %x, i32 %y, i32 %z, i32 %shared, ptr %stream, ptr %parameters, ptr null)
-  ret i32 %second
-attach:
-  ret i32 -1
+  br label %end
+end:
+  %result = phi i32 [-1, %0], [%first, %with], [%second, %plain]
+  call void inttoptr (i64 {PyEval_RestoreThread} to ptr)(ptr %thread)
+  %wide = sext i32 %result to i64
+  %object = call ptr inttoptr (i64 {PyLong_FromLongLong} to ptr)(i64 %wide)
+  ret ptr %object
 }
 """
 
-_launch: Callable[[int], int] | None = None
-_code: Any = None
 
-
-def native_launch() -> Callable[[int], int]:
-    """The function that takes the address of a block. It is compiled when it is first asked for, in some milliseconds."""
-    global _launch, _code
-    with compiling:
-        if _launch is None:
-            _code = native(_SOURCE, "kdsl_launch")
-            _launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code.address)
-        return _launch
+@functools.cache
+def _launcher() -> Builtin:
+    return Builtin(_SOURCE, "kdsl_launch", NO_ARGUMENTS)
 
 
 class NativeLaunch:
@@ -101,7 +98,7 @@ class NativeLaunch:
         """`stream` is the driver's handle, `parameters` the address of an array with the address of each parameter, which `owner` keeps."""
         self._function, self._threads, self._owner = function, threads, owner
         self._block = (ctypes.c_char * _BLOCK.size)()
-        self.fire = functools.partial(native_launch(), ctypes.addressof(self._block))
+        self.fire: Callable[[], int] = _launcher()(ctypes.addressof(self._block))
         """Launches; gives a status, 0 if all is well, for `recover` otherwise."""
         self._config = function.configuration(threads)
         self.set(stream, blocks, parameters, shared)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 from kdsl.errors import DeviceError
 from kdsl.runtime.capture import capture_on, forbid
+from kdsl.runtime.token import tokens
 
 if TYPE_CHECKING:
     from kdsl.runtime.device import Device
@@ -25,7 +26,7 @@ class Stream:
         """The device that it belongs to."""
         self.handle = handle
         """The driver's handle, None on the CPU."""
-        self.token = object()
+        self.token = next(tokens)
         """What stands for it in memories of launches, which must not keep it."""
 
     def synchronize(self) -> None:

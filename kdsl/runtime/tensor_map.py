@@ -17,6 +17,7 @@ from kdsl.lang.views import TensorMap
 from kdsl.runtime import cuda
 from kdsl.runtime.array import Array
 from kdsl.runtime.gpu import CudaDevice
+from kdsl.runtime.token import tokens
 
 MOST_ELEMENTS: Final = 256
 """Elements of a box along a dimension."""
@@ -57,7 +58,7 @@ class DeviceTensorMap(TensorMap):  # type: ignore[type-arg]  # its element type 
         """How its boxes are cut."""
         self.bytes = descriptor
         """The descriptor, 128 bytes."""
-        self.token = object()
+        self.token = next(tokens)
         """What stands for it in memories of launches, as an array's."""
 
     def __repr__(self) -> str:
