@@ -86,7 +86,7 @@ def _missed(*given: Any) -> State | None:
 def _other_state(stream: Stream | None, *given: Any) -> State | bool:
     """The same for launches on a stream that was given, or that have arrays of ours, too; False if streams have to wait or be waited for."""
     found = _read(*given)
-    if found is None:
+    if found is None or not (stream is None or isinstance(stream, Stream)):
         return False
     native = isinstance(found, bytes)
     handle = int.from_bytes(found[:8], "little", signed=True) if native else found[1]

@@ -6,11 +6,14 @@ which the contract or the grid speaks, a compile-time constant) all checks of th
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import struct
+import sys
 import threading
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from kdsl.errors import LaunchError
 from kdsl.ir.abi import Argument, encoded
@@ -41,42 +44,47 @@ def checked(entry: Callable[..., Any] | None, arguments: Sequence[Any], keywords
 class _Place:
     """Where a parameter is packed, and what may be packed there without further checks."""
 
-    __slots__ = ("accept", "is_array", "pack", "rivals")
+    __slots__ = ("accept", "cell", "pack")
 
-    def __init__(
-        self, accept: Callable[[Any], Any], pack: Callable[[Any], None], rivals: Sequence[str] = (), *, is_array: bool = False
-    ) -> None:
-        self.is_array = is_array
-        """Whether it is an array."""
+    def __init__(self, accept: Callable[[Any, Mapping[str, Any]], Any], buffer: Any, code: str, offset: int, *, is_array: bool = False) -> None:
         self.accept = accept
-        """From a new argument to what is packed, None if all checks have to be made again."""
-        self.pack = pack
+        """From a new argument, and all others that are exchanged with it, to what is packed; None if all checks have to be made again."""
+        self.pack = functools.partial(struct.Struct(f"={code}").pack_into, buffer, offset)
         """Packs it."""
-        self.rivals = rivals
-        """The arrays with which an array may not share memory."""
+        self.cell = ctypes.c_uint64.from_buffer(buffer, offset) if is_array else None
+        """Of an array: its address; setting the `value` is the quicker way to pack it."""
 
 
 class _State:
-    """What a prepared launch is at a time; another object once all checks have been made again."""
+    """What a prepared launch is at a time; another object once all checks have been made again. One thread at a time writes or launches it."""
 
-    __slots__ = ("arrays", "buffer", "generation", "launch", "places", "runner")
+    __slots__ = ("arguments", "arrays", "buffer", "deciding", "fire", "generation", "launch", "places", "recover", "stream")
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, deciding: Container[str]) -> None:
         prepared: Any = launch.prepared
         given = {name: value.array if isinstance(value, DeviceTensorMap) else value for name, value in launch.arguments.items()}
         self.launch = launch
         """The launch as it was checked."""
+        self.arguments = dict(launch.arguments)
+        """Its arguments now, by name."""
         self.buffer = prepared.owner.bytes
         """Its packed arguments."""
         self.arrays = {name: value for name, value in given.items() if isinstance(value, Array)}
         """The arrays among its arguments, and those that the launch itself needs."""
         self.arrays |= {f"[{number}]": array for number, array in enumerate(launch.arrays[len(self.arrays) :])}
+        self.stream = launch.stream
+        """Where it launches."""
         self.generation: object = None
         """That of `uses` when the arrays were last looked at."""
-        self.places: dict[str, _Place] | None = None
+        self.deciding = deciding
+        """The number and struct parameters of which the contract or the grid speaks."""
+        self.places: dict[str, _Place] = {}
         """What can be exchanged; found out when something is."""
-        self.runner: Runner | None = launch.plan.runner(prepared, launch.stream)
-        """What makes it; None while arguments are written."""
+        runner: Runner = launch.plan.runner(prepared, launch.stream)
+        self.fire: Callable[[], int | None] = runner.fire
+        """Launches it; gives a status, 0 or None if all is well."""
+        self.recover: Callable[[int], None] = runner.recover
+        """What to do after another status: it launches after all, or raises."""
 
     def look(self) -> None:
         """See that the memory of all arrays is there, and let the stream use it."""
@@ -87,19 +95,52 @@ class _State:
             array.memory.join(stream)
         self.generation = generation
 
-    def overlaps(self, place: _Place, array: Array, changes: Mapping[str, Any]) -> bool:
-        """Whether a new array shares memory with one that it may not share any with, or only under conditions."""
-        for rival in place.rivals:
-            other = changes[rival] if rival in changes else self.arrays[rival]
-            if array.start < other.end and other.start < array.end:
-                return True
-        return False
+    def exchange(self, changes: dict[str, Any]) -> bool:
+        """Whether the arguments could be exchanged without further checks; if not, nothing has changed."""
+        places = self.places or self._find_places()
+        if len(changes) == 1:  # the usual case, without a list
+            name, value = changes.popitem()
+            place = places.get(name)
+            found = None if place is None else place.accept(value, changes)
+            if found is None:
+                changes[name] = value
+                return False
+            if place.cell is None:
+                place.pack(found)
+            else:
+                self.arrays[name] = value
+                if value.memory.stream is not self.stream:
+                    self.generation = None  # the stream may have to join it
+                place.cell.value = found
+            self.arguments[name] = value
+            return True
+        written: list[tuple[_Place, Any]] = []
+        for name, value in changes.items():
+            place = places.get(name)
+            found = None if place is None else place.accept(value, changes)
+            if found is None:
+                return False
+            written.append((place, found))
+        for place, found in written:
+            place.pack(found)
+        self.arrays.update((name, value) for name, value in changes.items() if places[name].cell is not None)
+        self.generation = None
+        self.arguments = {**self.arguments, **changes}  # at once: other threads may read them
+        return True
 
-    def keep(self, name: str, array: Array) -> None:
-        """Hold a new array."""
-        self.arrays[name] = array
-        if array.memory.stream is not self.launch.stream:
-            self.generation = None  # the stream may have to join it
+    def _find_places(self) -> dict[str, _Place]:
+        """What of the arguments can be exchanged without making all checks again."""
+        launch, plan = self.launch, self.launch.plan
+        starts = {slot.name: slot.offset for slot in plan.layout.slots if slot.kind == "address"}
+        packed = arguments_by_name(plan.layout)
+        for name, value in launch.arguments.items():
+            if f"{name}.address" in starts and isinstance(value, Array):
+                accept = _array(value, self.arrays, plan.rivals[name], plan.alignment_of(name), readonly=plan.takes_readonly(name))
+                self.places[name] = _Place(accept, self.buffer, "Q", starts[f"{name}.address"], is_array=True)
+            elif name in packed and plan.can_lie_ready and name not in self.deciding:
+                accept, code = _value(launch.kernel, name, packed[name], value)
+                self.places[name] = _Place(accept, self.buffer, code, packed[name].offset)
+        return self.places
 
 
 class PreparedLaunch:
@@ -115,50 +156,44 @@ class PreparedLaunch:
     update. While the thread captures a graph on the device, launches are recorded.
     """
 
-    __slots__ = ("_arguments", "_launcher", "_lock", "_state", "_under_way", "stream")
+    __slots__ = ("_free", "_launcher", "_lock", "_state", "stream")
 
     def __init__(self, launcher: Launcher, launch: Launch) -> None:
         """A checked launch of a launcher."""
         self._launcher = launcher
         self._lock = threading.RLock()
-        self._under_way: list[None] = []
-        self._state = _State(launch)
-        self._arguments = dict(launch.arguments)
+        self._state = _State(launch, launcher.deciding)
+        self._free = [self._state]  # empty while somebody launches or writes it
         self.stream: Stream = launch.stream
         """Where it launches."""
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments that it has now, by name."""
-        return dict(self._arguments)
+        return dict(self._state.arguments)
 
     def __call__(self, **changes: Any) -> Node | None:
         """Launch, with other arguments from now on if some are named. Gives a node if this thread captures a graph, else None.
 
         Raises what `update` raises, and LaunchError if an array has been freed.
         """
-        if changes:
-            self._exchange(changes)
-        if captures and launch_recorder(self.stream.device) is not None:
-            return self._whole()
-        under_way = self._under_way
-        under_way.append(None)
+        free = self._free
         try:
-            state = self._state
-            runner = state.runner
-            if runner is None:
-                with self._lock:  # until the update is over
-                    state = self._state
-                    runner = state.runner
-                if runner is None:  # it is this thread's: a signal handler has come in between
-                    return self._whole()
+            state = free.pop()  # one step of the interpreter: until it is back nobody else gets it, be it another thread or a signal handler
+        except IndexError:
+            return self._beside(changes)
+        try:
+            if changes and not state.exchange(changes):
+                state = self._again(free, changes)
+            if captures and launch_recorder(self.stream.device) is not None:
+                return self._whole()
             if state.generation is not uses.generation:
                 state.look()
-            status = runner.fire()
+            status = state.fire()
             if status:
-                runner.recover(status)
+                state.recover(status)
         finally:
-            under_way.pop()
+            free.append(state)
         return None
 
     def update(self, **changes: Any) -> None:
@@ -167,76 +202,77 @@ class PreparedLaunch:
         Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
         anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
         """
-        self._exchange(changes)
+        free = self._free
+        try:
+            state = free.pop()
+        except IndexError:
+            self._update_beside(changes)
+            return
+        try:
+            if not state.exchange(changes):
+                state = self._again(free, changes)
+        finally:
+            free.append(state)
 
-    def _exchange(self, changes: dict[str, Any]) -> None:
+    def _beside(self, changes: dict[str, Any]) -> Node | None:
+        """Launch while somebody else does."""
+        if changes:
+            self._update_beside(changes)
+        return self._whole()
+
+    def _update_beside(self, changes: dict[str, Any]) -> None:
+        """Exchange arguments while somebody else launches it or does so."""
         with self._lock:
-            state = self._state
-            places = state.places
-            if places is None:
-                places = state.places = _places(state, self._launcher.deciding)
-            if len(changes) == 1:  # the usual case, without lists
-                ((name, value),) = changes.items()
-                place = places.get(name)
-                found = None if place is None else place.accept(value)
-                if place is not None and found is not None and not (place.rivals and state.overlaps(place, value, changes)):
-                    runner, state.runner = state.runner, None  # a launch that has found it is counted already
-                    if not self._under_way:
-                        place.pack(found)
-                        state.runner = runner
-                        self._arguments[name] = value
-                        if place.is_array:
-                            state.keep(name, value)
-                        return
-                    state.runner = runner
-            elif self._exchange_all(state, places, changes):
-                return
-            self._again(changes)
+            free, self._free = self._free, []  # who comes now launches with all checks, so that this thread's turn comes
+            try:
+                while True:
+                    try:
+                        state = free.pop()
+                        break
+                    except IndexError:
+                        if self._is_under_way_here():  # what it launches stays as it is
+                            free = []
+                            free.append(self._again(free, changes))
+                            return
+                    time.sleep(1e-5)
+                try:
+                    if not state.exchange(changes):
+                        state = self._again(free, changes)
+                finally:
+                    free.append(state)
+            finally:
+                self._free = free
 
-    def _exchange_all(self, state: _State, places: Mapping[str, _Place], changes: dict[str, Any]) -> bool:
-        """Whether the arguments could be exchanged without further checks."""
-        written: list[tuple[_Place, Any, str, Any]] = []
-        for name, value in changes.items():
-            place = places.get(name)
-            found = None if place is None else place.accept(value)
-            if place is None or found is None:
-                return False
-            written.append((place, found, name, value))
-        if any(state.overlaps(place, value, changes) for place, _, _, value in written):
-            return False
-        runner, state.runner = state.runner, None
-        if self._under_way:  # a launch of another thread may be reading the packed arguments
-            state.runner = runner
-            return False
-        for place, found, _, _ in written:
-            place.pack(found)
-        state.runner = runner
-        self._arguments.update(changes)
-        for place, _, name, value in written:
-            if place.is_array:
-                state.keep(name, value)
-        return True
+    def _is_under_way_here(self) -> bool:
+        """Whether this thread is in the middle of a launch or an update of it: a signal handler has interrupted that, or a finaliser."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code in _HOLDERS and frame.f_locals.get("self") is self and "state" in frame.f_locals:
+                return True
+            frame = frame.f_back
+        return False
 
     def on(self, stream: Stream) -> PreparedLaunch:
         """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""
         if not isinstance(stream, Stream):
             raise LaunchError(f"{self._state.launch.kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
-        with self._lock:
-            return self._launcher.prepare((), self._arguments, stream)
+        return self._launcher.prepare((), self.arguments, stream)
 
     def _whole(self) -> Node | None:
         """The launch with all checks, through the launcher."""
-        node: Node | None = self._state.launch.entry(**self._arguments, **{self._launcher.stream_keyword: self.stream})
+        state = self._state
+        node: Node | None = state.launch.entry(**state.arguments, **{self._launcher.stream_keyword: self.stream})
         return node
 
-    def _again(self, changes: Mapping[str, Any]) -> None:
-        """Make all checks of a launch with other arguments."""
-        launch = self._state.launch
+    def _again(self, free: list[_State], changes: Mapping[str, Any]) -> _State:
+        """Make all checks of a launch with other arguments: the state that comes into `free`."""
+        launch, arguments = self._state.launch, self._state.arguments
         for name in changes:
-            if name not in self._arguments:
-                raise TypeError(f"{launch.kernel} has no parameter {name}; its parameters are {', '.join(self._arguments)}")
-        made = checked(launch.entry, (), {**self._arguments, **changes, self._launcher.stream_keyword: self.stream})
-        self._state, self._arguments = _State(made), dict(made.arguments)
+            if name not in arguments:
+                raise TypeError(f"{launch.kernel} has no parameter {name}; its parameters are {', '.join(arguments)}")
+        made = checked(launch.entry, (), {**arguments, **changes, self._launcher.stream_keyword: self.stream})
+        self._state, self._free = _State(made, self._launcher.deciding), free
+        return self._state
 
     def __repr__(self) -> str:
         return f"<prepared launch of {self._state.launch.kernel} on {self.stream.device.name}>"
@@ -245,60 +281,50 @@ class PreparedLaunch:
         raise TypeError("a prepared launch belongs to its process and is neither pickled nor copied: prepare another one")
 
 
-def _places(state: _State, deciding: Container[str]) -> dict[str, _Place]:
-    """What of the arguments of a launch can be exchanged without making all checks again."""
-    launch, plan = state.launch, state.launch.plan
-    starts = {slot.name: slot.offset for slot in plan.layout.slots if slot.kind == "address"}
-    packed = arguments_by_name(plan.layout)
-    places: dict[str, _Place] = {}
-    for name, value in launch.arguments.items():
-        if f"{name}.address" in starts and isinstance(value, Array):
-            pack = functools.partial(struct.Struct("=Q").pack_into, state.buffer, starts[f"{name}.address"])
-            places[name] = _Place(
-                _array(value, plan.alignment_of(name), readonly=plan.takes_readonly(name)), pack, plan.rivals[name], is_array=True
-            )
-        elif name in packed and plan.can_lie_ready and name not in deciding:
-            accept, code = _value(launch.kernel, name, packed[name], value)
-            places[name] = _Place(accept, functools.partial(struct.Struct(f"={code}").pack_into, state.buffer, packed[name].offset))
-    return places
+_HOLDERS: Final = {of.__code__ for of in (PreparedLaunch.__call__, PreparedLaunch.update, PreparedLaunch._update_beside)}
 
 
-def _array(old: Array, alignment: int, *, readonly: bool) -> Callable[[Any], int | None]:
+def _array(
+    old: Array, arrays: Mapping[str, Array], rivals: Sequence[str], alignment: int, *, readonly: bool
+) -> Callable[[Any, Mapping[str, Any]], int | None]:  # fmt: skip
+    """What accepts an array in place of `old`. `rivals` name the arrays with which it may not share memory."""
     shape, strides, dtype, device = old.shape, old.strides, old.dtype, old.device
 
-    def accept(new: Any) -> int | None:
-        if (
-            new.__class__ is Array
-            and new.shape == shape
-            and new.dtype is dtype
-            and new.device is device
-            and new.strides == strides
-            and new.memory.stream is not None
-            and not new.address % alignment
-            and (readonly or not new.memory.readonly)
-        ):
-            return int(new.address)
-        return None
+    def accept(new: Any, changes: Mapping[str, Any]) -> int | None:
+        if new.__class__ is not Array or new.shape != shape or new.strides != strides or new.dtype is not dtype or new.device is not device:
+            return None
+        memory, address = new.memory, new.address
+        if memory.stream is None or address % alignment or (memory.readonly and not readonly):
+            return None
+        for rival in rivals:
+            other = changes[rival] if rival in changes else arrays[rival]
+            if new.start < other.end and other.start < new.end:
+                return None  # or only under conditions
+        return address
 
     return accept
 
 
-def _value(kernel: str, name: str, argument: Argument, value: Any) -> tuple[Callable[[Any], Any], str]:
+def _value(kernel: str, name: str, argument: Argument, value: Any) -> tuple[Callable[[Any, Mapping[str, Any]], Any], str]:
     """What accepts a number or a struct, and how it is packed."""
     slot, kind = argument.slots[0], type(value)
     if argument.struct is None:
         return _number(kernel, name, slot.type), slot.code
-    return lambda new: struct_bytes(kernel, name, new) if type(new) is kind else None, f"{argument.struct.type.size}s"
+
+    def accept(new: Any, changes: Mapping[str, Any]) -> bytes | None:
+        return (new.__kdsl_bytes__ or struct_bytes(kernel, name, new)) if new.__class__ is kind else None
+
+    return accept, f"{argument.struct.type.size}s"
 
 
-def _number(kernel: str, name: str, of: DType) -> Callable[[Any], Any]:
+def _number(kernel: str, name: str, of: DType) -> Callable[[Any, Mapping[str, Any]], Any]:
     """As the launcher does it: Python's own numbers are only compared with the limits of the type."""
     if of.is_bool:
-        return lambda new: scalar(kernel, name, of, new)
+        return lambda new, changes: scalar(kernel, name, of, new)
     low, high = (-of.format.largest, of.format.largest) if of.is_float else (of.minimum, of.maximum)
     kind = float if of.is_float else int
 
-    def accept(new: Any) -> Any:
+    def accept(new: Any, changes: Mapping[str, Any]) -> Any:
         number = new if new.__class__ is kind and low <= new <= high else scalar(kernel, name, of, new)
         return encoded(of, number) if of is BF16 else number
 
