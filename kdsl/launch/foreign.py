@@ -21,9 +21,10 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.capture import captures
 from kdsl.runtime.foreign import adopt, is_foreign
 from kdsl.runtime.gpu import LEGACY, CudaDevice, CudaStream
-from kdsl.runtime.libraries import HOST, Library, function, library_of, place_of
+from kdsl.runtime.libraries import HOST, Library, function, library_of
 from kdsl.runtime.native_state import OURS as OUR_READER
 from kdsl.runtime.native_state import Layout, Table
+from kdsl.runtime.places import place_of
 from kdsl.runtime.stream import Stream
 from kdsl.runtime.tensor_map import DeviceTensorMap
 
@@ -59,8 +60,8 @@ State: TypeAlias = bytes | tuple[Any, ...]
 
 def _layout(kind: type) -> Layout | None:
     if kind in OURS:
-        probe, token = kind.__new__(kind), object()
-        probe.token = token
+        probe: Any = kind.__new__(kind)
+        probe.token = token = object()
         return Layout(OUR_READER, (place_of(id(token), probe),))
     library = library_of(kind)
     return None if library is None else library.layout

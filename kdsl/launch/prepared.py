@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from kdsl.errors import LaunchError
@@ -46,7 +47,9 @@ class _Place:
 
     __slots__ = ("accept", "cell", "pack")
 
-    def __init__(self, accept: Callable[[Any, Mapping[str, Any]], Any], buffer: Any, code: str, offset: int, *, is_array: bool = False) -> None:
+    def __init__(
+        self, accept: Callable[[Any, Mapping[str, Any]], Any], buffer: Any, code: str, offset: int, *, is_array: bool = False
+    ) -> None:
         self.accept = accept
         """From a new argument, and all others that are exchanged with it, to what is packed; None if all checks have to be made again."""
         self.pack = functools.partial(struct.Struct(f"={code}").pack_into, buffer, offset)
@@ -102,7 +105,7 @@ class _State:
             name, value = changes.popitem()
             place = places.get(name)
             found = None if place is None else place.accept(value, changes)
-            if found is None:
+            if place is None or found is None:
                 changes[name] = value
                 return False
             if place.cell is None:
@@ -118,7 +121,7 @@ class _State:
         for name, value in changes.items():
             place = places.get(name)
             found = None if place is None else place.accept(value, changes)
-            if found is None:
+            if place is None or found is None:
                 return False
             written.append((place, found))
         for place, found in written:
@@ -179,7 +182,9 @@ class PreparedLaunch:
         """
         free = self._free
         try:
-            state = free.pop()  # one step of the interpreter: until it is back nobody else gets it, be it another thread or a signal handler
+            state = (
+                free.pop()
+            )  # one step of the interpreter: until it is back nobody else gets it, be it another thread or a signal handler
         except IndexError:
             return self._beside(changes)
         try:
@@ -231,8 +236,9 @@ class PreparedLaunch:
                         break
                     except IndexError:
                         if self._is_under_way_here():  # what it launches stays as it is
-                            free = []
-                            free.append(self._again(free, changes))
+                            fresh: list[_State] = []
+                            fresh.append(self._again(fresh, changes))
+                            free = fresh
                             return
                     time.sleep(1e-5)
                 try:
@@ -245,7 +251,7 @@ class PreparedLaunch:
 
     def _is_under_way_here(self) -> bool:
         """Whether this thread is in the middle of a launch or an update of it: a signal handler has interrupted that, or a finaliser."""
-        frame = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code in _HOLDERS and frame.f_locals.get("self") is self and "state" in frame.f_locals:
                 return True

@@ -82,7 +82,7 @@ class Versioned(ctypes.Structure):
 
 _python: Any = ctypes.pythonapi
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", _python))
 _Deleter: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # keeps the interpreter's lock: not every deleter asks for it
 
@@ -138,7 +138,7 @@ def take(capsule: object) -> tuple[Place, Owner]:
     name = next((name for name in (VERSIONED_NAME, PLAIN_NAME) if _is_valid(capsule, name)), None)
     if name is None:
         raise TypeError(f"__dlpack__ gives a capsule that nobody has used, not {capsule!r}")
-    pointer = _pointer(capsule, name)
+    pointer = capsule_pointer(capsule, name)
     managed: Any = (Versioned if name == VERSIONED_NAME else Managed).from_address(pointer)
     readonly = False
     if name == VERSIONED_NAME:

@@ -2,7 +2,7 @@
 library works now.
 
 Python takes some 0.4 microseconds to ask one array of another library; this takes a few hundredths. PyTorch fills in a `DLTensor` itself (DLPack's C exchange
-API); NumPy, CuPy and arrays of ours are read where their objects keep it. Leaves out where that is (`libraries.py`), and what is done for arrays of other
+API); NumPy, CuPy and arrays of ours are read where their objects keep it. Leaves out where that is (`places.py`), and what is done for arrays of other
 classes, or in forms that are not known here (`kdsl.launch.foreign`).
 """
 

@@ -204,3 +204,74 @@ def test_arguments_are_not_written_while_a_launch_reads_them(fake: Any) -> None:
     prepared()
     assert seen[0] == 1.0
     assert set(seen[-1:]) == {2.0}
+
+
+def test_threads_that_launch_with_arguments_of_their_own(fake: Any) -> None:
+    seen: list[tuple[float, int]] = []
+    made = fake("k", {"y": Slice[f32], "a": f32, "n": i32}, read={"y": None})
+    made.body = lambda arguments, first, end: seen.append((arguments["a"], arguments["n"]))
+    prepared = made.launcher.prepare((CPU.zeros(1, f32), 0.0, 0), {}, None)
+
+    def launches(thread: int) -> None:
+        for number in range(200):
+            value = 1000 * thread + number
+            if number % 3:
+                prepared(a=float(value), n=value)
+            else:
+                prepared.update(n=value, a=float(value))
+
+    threads = [threading.Thread(target=launches, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) >= 4 * 133
+    assert all(a == n for a, n in seen)
+    now = prepared.arguments
+    assert now["a"] == now["n"]
+    prepared()
+    assert seen[-1] == (now["a"], now["n"])
+
+
+def test_an_update_within_an_update(fake: Any) -> None:
+    """As of a signal handler, or a finaliser, that comes in between: it does not wait for what waits for it, and both leave something whole."""
+    made = fake("k", {"y": Slice[f32], "a": f32, "n": i32}, read={"y": None})
+    seen: list[tuple[float, int]] = []
+    made.body = lambda arguments, first, end: seen.append((arguments["a"], arguments["n"]))
+    prepared = made.launcher.prepare((CPU.zeros(1, f32), 0.0, 0), {}, None)
+    prepared.update(a=1.0)
+    place = prepared._state.places["a"]
+    accept, inner = place.accept, [lambda: prepared(n=2), lambda: prepared.update(n=3)]
+
+    def interrupted(new: Any, changes: Any) -> Any:
+        if inner:
+            inner.pop()()
+        return accept(new, changes)
+
+    place.accept = interrupted
+    for value in (4.0, 5.0, 6.0):
+        prepared(a=value)
+        now = prepared.arguments
+        prepared()
+        assert seen[-1] == (now["a"], now["n"])
+    assert prepared._free == [prepared._state]
+    prepared(a=7.0, n=7)
+    assert seen[-1] == (7.0, 7)
+
+
+def test_a_wrong_update_beside_a_launch_changes_nothing(fake: Any) -> None:
+    made = fake("k", {"y": Slice[f32], "a": f32}, read={"y": None})
+    prepared = made.launcher.prepare((CPU.zeros(1, f32), 1.0), {}, None)
+    seen: list[Any] = []
+
+    def body(arguments: dict[str, Any], first: int, end: int) -> None:
+        with pytest.raises(ArgumentError):
+            prepared.update(a="2")
+        seen.append(prepared.arguments["a"])
+
+    made.body = body
+    prepared()
+    made.body = lambda arguments, first, end: seen.append(arguments["a"])
+    prepared()
+    assert seen == [1.0, 1.0]
+    assert prepared._free == [prepared._state]

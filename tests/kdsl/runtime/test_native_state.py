@@ -13,7 +13,7 @@ from kdsl import DisjointSlice, Slice, elements, f32, kernel, thread_index
 from kdsl.errors import LaunchError
 from kdsl.launch import foreign
 from kdsl.launch.foreign import foreign_state
-from kdsl.runtime import libraries
+from kdsl.runtime import libraries, places
 from kdsl.runtime.libraries import library_of
 from kdsl.runtime.native_state import Layout, Table
 
@@ -78,7 +78,7 @@ def test_without_a_layout_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same launches, and refusals, where a library keeps things otherwise than it is known to."""
     table = Table()
     monkeypatch.setattr(libraries, "_found", {})
-    monkeypatch.setattr(libraries, "_numpy_layout", lambda: 1 / 0)
+    monkeypatch.setattr(places, "of_numpy", lambda: 1 / 0)
     monkeypatch.setattr(foreign, "_forms", {})
     monkeypatch.setattr(foreign, "_table", table)
     monkeypatch.setattr(foreign, "_read", table.reader(foreign._missed, whole=False))
@@ -89,8 +89,8 @@ def test_without_a_layout_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_layout_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_HEAD", 24)
-    assert libraries._layout(libraries._numpy_layout) is None
+    monkeypatch.setattr(places, "_HEAD", 24)
+    assert places.found(places.of_numpy) is None
 
 
 def test_a_table_that_is_full() -> None:
@@ -133,7 +133,7 @@ def test_a_negated_view_at_the_same_place() -> None:
         add(y, x)
     lazy = torch._neg_view(x)
     assert (lazy.data_ptr(), lazy.shape, lazy.stride(), lazy.dtype) == (x.data_ptr(), x.shape, x.stride(), x.dtype)
-    with pytest.raises(LaunchError, match="(?i)neg"):
+    with pytest.raises(LaunchError, match=r"(?i)neg"):
         add(y, lazy)
     assert (y == 4 * x).all()
 
@@ -160,7 +160,7 @@ def test_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = pytest.importorskip("cupy")
     capsules = Capsules(monkeypatch, sys.modules["cupy_backends.cuda.stream"])
     table = Table()
-    assert table.learn(cupy.ndarray, lambda _: libraries._cupy_layout(cupy))
+    assert table.learn(cupy.ndarray, lambda _: places.of_cupy(cupy))
     read = table.reader(lambda *_: None, whole=True)
 
     def array(shape: tuple[int, ...], of: str, offset: int = 0, device: int = 0, strides: Any = None) -> Any:
@@ -168,7 +168,17 @@ def test_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
         return cupy.ndarray(shape, of, memory, strides)
 
     x = array((4, 6), "f4")
-    arrays = [x, x.T, x[1:], x[:, ::-1], x.reshape(-1), x.reshape(6, 4), x.view("i4"), array((4, 6), "f4", 1 << 10), array((4, 6), "f4", device=1)]
+    arrays = [
+        x,
+        x.T,
+        x[1:],
+        x[:, ::-1],
+        x.reshape(-1),
+        x.reshape(6, 4),
+        x.view("i4"),
+        array((4, 6), "f4", 1 << 10),
+        array((4, 6), "f4", device=1),
+    ]
     states = [read(None, one) for one in arrays]
     assert {type(state) for state in states} == {bytes}
     assert len(set(states)) == len(states)
