@@ -17,10 +17,9 @@ from kdsl.launch.grid import GridPlan, grid_plan
 IMPORTS: Final = (
     ("kdsl.frontend.errors", ("KernelError",)),
     ("kdsl.lang.struct_type", ("StructType",)),
-    ("kdsl.launch", ("refuse",)),
+    ("kdsl.launch", ("foreign", "refuse")),
     ("kdsl.launch.arguments", ("constant", "large_float", "scalar", "vectors")),
     ("kdsl.launch.contract", ("extent", "quotient")),
-    ("kdsl.launch.foreign", ("adopted", "foreign_state")),
     ("kdsl.launch.packing", ("struct_bytes",)),
     ("kdsl.launch.plan", ("Plans",)),
     ("kdsl.runtime.array", ("Array",)),

@@ -12,9 +12,10 @@ later.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kdsl.launch import refuse
 from kdsl.runtime.array import Array
@@ -70,9 +71,8 @@ def _layout(kind: type) -> Layout | None:
 def _missed(*given: Any) -> State | None:
     """The state of arrays that native code could not read, some of which it may learn to. None for what has to be taken anew each time."""
     kinds = tuple(type(x) for x in given)
-    if any(_table.learn(kind, _layout) for kind in kinds):
-        state: State | None = _read(*given)
-        return state
+    if any(_native().table.learn(kind, _layout) for kind in kinds):
+        return _native().read(*given)
     form = _forms.get(kinds)
     if form is None:
         form = _forms.setdefault(kinds, Form(kinds))
@@ -86,7 +86,7 @@ def _missed(*given: Any) -> State | None:
 
 def _other_state(stream: Stream | None, *given: Any) -> State | bool:
     """The same for launches on a stream that was given, or that have arrays of ours, too; False if streams have to wait or be waited for."""
-    found = _read(*given)
+    found = _native().read(*given)
     if found is None or not (stream is None or isinstance(stream, Stream)):
         return False
     native = isinstance(found, bytes)
@@ -99,9 +99,31 @@ def _other_state(stream: Stream | None, *given: Any) -> State | bool:
     return found, stream.token
 
 
-_table: Final = Table()
-_read: Final = _table.reader(_missed, whole=False)
-foreign_state: Final = _table.reader(_other_state, whole=True)
+class _Native(NamedTuple):
+    """What native code there is."""
+
+    table: Table
+    """The classes of arrays that it reads."""
+    read: Callable[..., State | None]
+    """The state of arrays, not all of them ours."""
+    read_whole: Callable[..., State | bool]
+    """`state`."""
+
+
+@functools.cache
+def _native() -> _Native:
+    table = Table()
+    return _Native(table, table.reader(_missed, whole=False), table.reader(_other_state, whole=True))
+
+
+def _first_state(*arguments: Any) -> State | bool:
+    """Compiles the native code, in some milliseconds: `import kdsl` would take as much longer."""
+    global state
+    state = _native().read_whole
+    return state(*arguments)
+
+
+state: Callable[..., State | bool] = _first_state
 """From the stream of a launch (None: none was given) and its arrays, not all of them ours, to what decides its checks beside numbers, structs and constants;
 False if nothing can lie ready."""
 

@@ -86,7 +86,7 @@ def short_way(description: Description, found: Sequence[Relation], grid: GridPla
     key = [f"{stream} and {stream}.token" if description.views else f"{stream}.token", *arrays, *rest]
     given = [view.name for view in description.views]
     first = next((view.name for view in description.views if not view.map), None)
-    foreign = _tuple([f"{names['foreign_state']}({', '.join([stream, *given])})", *rest])
+    foreign = _tuple([f"{names['foreign']}.state({', '.join([stream, *given])})", *rest])
     return ShortWay(_tuple(key), _tuple(given), first, foreign, runs)
 
 

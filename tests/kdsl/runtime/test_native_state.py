@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -12,7 +13,6 @@ import kdsl
 from kdsl import DisjointSlice, Slice, elements, f32, kernel, thread_index
 from kdsl.errors import LaunchError
 from kdsl.launch import foreign
-from kdsl.launch.foreign import foreign_state
 from kdsl.runtime import libraries, places
 from kdsl.runtime.libraries import library_of
 from kdsl.runtime.native_state import Layout, Table
@@ -30,10 +30,10 @@ def add(y: DisjointSlice[f32], x: Slice[f32]) -> None:
 
 def differ(*arrays: Any) -> None:
     """All have states of their own, which native code has read."""
-    states = [foreign_state(None, x) for x in arrays]
+    states = [foreign.state(None, x) for x in arrays]
     assert {type(state) for state in states} == {bytes}
     assert len(set(states)) == len(states)
-    assert states == [foreign_state(None, x) for x in arrays]
+    assert states == [foreign.state(None, x) for x in arrays]
 
 
 def test_of_numpy() -> None:
@@ -44,48 +44,54 @@ def test_of_numpy() -> None:
         x, x[1:], x[:, 1:], x[:, ::-1], x.reshape(-1), x.reshape(6, 4), x.T, x.view(np.int32), x.view(">f4"), x.view(np.complex64), readonly, x.copy(),
         x.reshape(2, 2, 3, 2), x[0], x[0, :0], x[:0],
     )  # fmt: skip
-    assert foreign_state(None, x) == foreign_state(None, x[:])
-    assert foreign_state(None, x, readonly) != foreign_state(None, readonly, x)
+    assert foreign.state(None, x) == foreign.state(None, x[:])
+    assert foreign.state(None, x, readonly) != foreign.state(None, readonly, x)
 
 
 @pytest.mark.parametrize("x", [np.zeros(3, [("a", "f4")]), np.zeros(3, "M8[s]"), np.zeros(3, "S4")], ids=["struct", "date", "string"])
 def test_an_element_type_that_takes_more_to_tell_is_read_by_python(x: Any) -> None:
-    form, host, address, *_ = foreign_state(None, x)
+    form, host, address, *_ = foreign.state(None, x)
     assert (type(form), host, address) == (foreign.Form, -1, x.ctypes.data)
 
 
 def test_five_dimensions_and_what_is_no_array() -> None:
-    assert isinstance(foreign_state(None, np.zeros((1, 1, 1, 1, 1))), tuple)
+    assert isinstance(foreign.state(None, np.zeros((1, 1, 1, 1, 1))), tuple)
     for given in (5, None, "x", object()):
-        assert foreign_state(None, given) is False
-        assert foreign_state(None, np.zeros(3), given) is False
-    assert foreign_state(None, CPU.zeros(3, f32)) is False  # no array of another library
-    assert foreign_state(5, np.zeros(3, np.float32)) is False  # type: ignore[arg-type]
+        assert foreign.state(None, given) is False
+        assert foreign.state(None, np.zeros(3), given) is False
+    assert foreign.state(None, CPU.zeros(3, f32)) is False  # no array of another library
+    assert foreign.state(5, np.zeros(3, np.float32)) is False  # type: ignore[arg-type]
     with pytest.raises(LaunchError, match="stream"):
         add._launch(np.zeros(3, np.float32), np.zeros(3, np.float32), stream=5)
 
 
 def test_beside_arrays_of_ours() -> None:
     x, ours = np.zeros(3, np.float32), [CPU.zeros(3, f32) for _ in range(300)]
-    states = [foreign_state(None, one, x) for one in (*ours, *ours)]
+    states = [foreign.state(None, one, x) for one in (*ours, *ours)]
     assert states[:300] == states[300:]
-    assert len({*states, *(foreign_state(None, x, one) for one in ours)}) == 600
+    assert len({*states, *(foreign.state(None, x, one) for one in ours)}) == 600
     stream = CPU.stream()
-    assert foreign_state(stream, ours[0], x) == (states[0], stream.token)
+    assert foreign.state(stream, ours[0], x) == (states[0], stream.token)
 
 
 def test_without_a_layout_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same launches, and refusals, where a library keeps things otherwise than it is known to."""
-    table = Table()
     monkeypatch.setattr(libraries, "_found", {})
     monkeypatch.setattr(places, "of_numpy", lambda: 1 / 0)
     monkeypatch.setattr(foreign, "_forms", {})
-    monkeypatch.setattr(foreign, "_table", table)
-    monkeypatch.setattr(foreign, "_read", table.reader(foreign._missed, whole=False))
+    native = functools.cache(foreign._native.__wrapped__)
+    monkeypatch.setattr(foreign, "_native", native)
+    monkeypatch.setattr(foreign, "state", native().read_whole)
     assert library_of(np.ndarray).layout is None  # type: ignore[union-attr]
     x = np.zeros((4, 6), np.float32)
-    assert isinstance(foreign._read(x), tuple)
-    assert len({foreign._read(part) for part in (x, x[1:], x.T, x.view(np.int32), x.reshape(-1), x[:])}) == 5
+    assert isinstance(foreign.state(None, x), tuple)
+    assert len({foreign.state(None, part) for part in (x, x[1:], x.T, x.view(np.int32), x.reshape(-1), x[:])}) == 5
+    y, one = np.zeros(10, np.float32), np.ones(10, np.float32)
+    for _ in range(4):
+        add(y, one)
+    with pytest.raises(LaunchError, match="stride of 2"):
+        add(y, np.ones(20, np.float32)[::2])
+    assert (y == 4).all()
 
 
 def test_a_wrong_layout_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,17 +117,17 @@ def test_of_torch() -> None:
         x, x[1:], x[:, 1:], x.t(), x.reshape(-1), x.reshape(6, 4), x.view(torch.int32), x.clone(), torch._neg_view(x), torch.nn.Parameter(x),
         whole, whole.conj(), whole.imag, whole.conj().imag, whole.real, x.view(torch.bfloat16), x.view(torch.float16),
     )  # fmt: skip
-    assert foreign_state(None, x) == foreign_state(None, x[:]) == foreign_state(None, x.detach())
-    before = foreign_state(None, x)
+    assert foreign.state(None, x) == foreign.state(None, x[:]) == foreign.state(None, x.detach())
+    before = foreign.state(None, x)
     x.requires_grad = True
-    assert isinstance(foreign_state(None, x), bytes)
+    assert isinstance(foreign.state(None, x), bytes)
     x = x.detach()
     x.resize_(5, 6)
-    assert foreign_state(None, x) != before
+    assert foreign.state(None, x) != before
     for given in (torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")):
-        state = foreign_state(None, given)
+        state = foreign.state(None, given)
         assert not isinstance(state, bytes)
-    assert foreign_state(None, x, np.zeros(3, np.float32)) is False  # of two libraries
+    assert foreign.state(None, x, np.zeros(3, np.float32)) is False  # of two libraries
 
 
 def test_a_negated_view_at_the_same_place() -> None:
