@@ -23,6 +23,7 @@ from kdsl.backend.nvptx import LimitError, TargetError, assembled, compile_ptx, 
 from kdsl.errors import LaunchError
 from kdsl.frontend import targets
 from kdsl.frontend.build import build
+from kdsl.frontend.captures import MISSING, content
 from kdsl.frontend.context import Checks
 from kdsl.frontend.declare import declare
 from kdsl.frontend.errors import KernelError
@@ -38,6 +39,7 @@ from kdsl.lang.types import DType, dtype
 from kdsl.lang.views import ConstAnnotation
 from kdsl.launch.arguments import constant
 from kdsl.launch.bind import Launcher
+from kdsl.launch.captured import changed
 from kdsl.launch.launchable import Specialisation
 from kdsl.launch.prepared import PreparedLaunch
 from kdsl.runtime.cache import content_key, default_cache
@@ -112,6 +114,11 @@ class _Loaded:
     """Its number in the records of failed checks."""
 
 
+def _not_listed() -> bool:
+    """As if a captured name had changed: the first launch lists them."""
+    return True
+
+
 class Kernel:
     """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
 
@@ -126,8 +133,7 @@ class Kernel:
         self._launch = self._launcher.function
         plans = self._launcher.plans
         plans.entry = self  # an update of a graph makes all checks again
-        plans.refuse_changed = self._refuse_changed
-        plans.captured.append((self._freeze, None, None))  # the first launch lists them
+        plans.changed, plans.refuse_changed = _not_listed, self._refuse_changed
         self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
         functools.update_wrapper(self, function)
         self.__doc__ = self._launch.__doc__
@@ -167,19 +173,16 @@ class Kernel:
         return self._launcher.on(stream)
 
     def _refuse_changed(self) -> None:
-        for change in self._source.captures.changed():
+        """List where each captured name lives, so that a launch only compares identities. Raises LaunchError if one has another value."""
+        captures = self._source.captures
+        captures.complete()  # helpers that are defined below the kernel count, too
+        found = [(place, now) for place in captures.places() if (now := content(place)) is not MISSING]
+        for change in captures.changed():
             raise LaunchError(
                 f"{self.name}: the captured value {change.name} was {change.frozen!r} when the kernel was decorated and is {change.now!r} now; "
                 f"numbers are frozen when a kernel is decorated: pass it as a parameter, or decorate the kernel again"
             )
-
-    def _freeze(self, _: None) -> None:
-        """List where each captured name lives, so that a launch only compares identities."""
-        captures = self._source.captures
-        captures.complete()  # helpers that are defined below the kernel count, too
-        found = [(look_up, key, look_up(key)) for look_up, key in captures.places()]
-        self._refuse_changed()
-        self._launcher.plans.captured[:] = found
+        self._launcher.plans.changed = changed(found)
 
     def prepare(self, *arguments: Any, **keywords: Any) -> PreparedLaunch:
         """A launch with these arguments that is checked now, to be made any number of times: `prepared()`, `prepared(x=other)`; see `PreparedLaunch`.

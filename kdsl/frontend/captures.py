@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
@@ -28,8 +28,8 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-Place: TypeAlias = tuple[Callable[[Any], Any], Any]
-"""Where a captured name lives: a look-up and its key."""
+Place: TypeAlias = tuple[dict[str, Any] | CellType, str | None]
+"""Where a captured name lives: a dictionary and the name in it, or a cell and None."""
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,21 @@ def _place(function: FunctionType, name: str) -> Place | None:
     owner, _, attribute = name.rpartition(".")
     if owner:
         module = look_up(function, owner)
-        return (module.__dict__.get, attribute) if isinstance(module, ModuleType) else None
+        return (module.__dict__, attribute) if isinstance(module, ModuleType) else None
     if name in function.__code__.co_freevars and function.__closure__ is not None:
-        return _content, function.__closure__[function.__code__.co_freevars.index(name)]
-    return (function.__globals__.get, name) if name in function.__globals__ else None
+        return function.__closure__[function.__code__.co_freevars.index(name)], None
+    return (function.__globals__, name) if name in function.__globals__ else None
 
 
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the cell is empty, before the first assignment or after `del`
-        return MISSING
+def content(place: Place) -> Any:
+    """What stands there; `MISSING` if nothing does: an empty cell, before the first assignment or after `del`."""
+    where, name = place
+    if isinstance(where, CellType):
+        try:
+            return where.cell_contents
+        except ValueError:
+            return MISSING
+    return where.get(name, MISSING)  # type: ignore[arg-type]  # only a cell has no name
 
 
 def captures_of(value: Any) -> list[Captures]:
@@ -129,7 +133,7 @@ def look_up(function: FunctionType, name: str) -> Any:
     root, *rest = name.split(".")
     value: Any = MISSING
     if root in function.__code__.co_freevars and function.__closure__ is not None:
-        value = _content(function.__closure__[function.__code__.co_freevars.index(root)])
+        value = content((function.__closure__[function.__code__.co_freevars.index(root)], None))
     elif root in function.__globals__:
         value = function.__globals__[root]
     else:

@@ -30,8 +30,8 @@ IMPORTS: Final = (
     ("kdsl.runtime.tensor_map", ("DeviceTensorMap",)),
 )
 _LOCALS: Final = (
-    "KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder", "captured", "ready", "find", "name", "frozen", "key",
-    "launch", "generation", "error",
+    "KERNEL", "plans", "stream", "device", "grid", "blocks_x", "blocks_y", "blocks_z", "plan", "recorder", "ready", "key", "launch",
+    "generation", "error",
 )  # fmt: skip
 ORIGINAL: Final = {"default_device": "device"}
 """Names that are imported under another one."""

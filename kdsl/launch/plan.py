@@ -349,10 +349,10 @@ class Plans(dict[tuple[Any, ...], Plan]):
         self._specialise = specialise
         self.ready_launches = ReadyLaunches(runs)
         """Launches that lie ready."""
-        self.captured: list[tuple[Callable[[Any], Any], Any, Any]] = []
-        """Names from outside: what looks one up, the name, and what it has to stand for; set by the owner of the launcher."""
+        self.changed: Callable[[], bool | None] = _nothing
+        """Whether a name from outside stands for something else than it did; set by the owner of the launcher."""
         self.refuse_changed: Callable[[], None] = _nothing
-        """Raises LaunchError if one stands for something else; set by the owner of the launcher."""
+        """Raises LaunchError if one does and that matters; set by the owner of the launcher."""
         self._constants = [p for p in declaration.parameters if isinstance(p.type, ConstAnnotation)]
         self.entry: Callable[..., Any] | None = None
         """What makes a launch, checks included; set by the owner of the launcher."""
