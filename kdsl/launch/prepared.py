@@ -42,6 +42,10 @@ def checked(entry: Callable[..., Any] | None, arguments: Sequence[Any], keywords
     return check.found
 
 
+MOST: Final = 64
+"""Arrays that are remembered at most."""
+
+
 class _Place:
     """Where a parameter is packed, and what may be packed there without further checks."""
 
@@ -61,20 +65,34 @@ class _Place:
 class _State:
     """What a prepared launch is at a time; another object once all checks have been made again. One thread at a time writes or launches it."""
 
-    __slots__ = ("arguments", "arrays", "buffer", "deciding", "fire", "generation", "launch", "places", "recover", "stream")
+    __slots__ = (
+        "arguments",
+        "arrays",
+        "buffer",
+        "deciding",
+        "fire",
+        "further",
+        "generation",
+        "known",
+        "last",
+        "launch",
+        "places",
+        "recover",
+        "stream",
+    )
 
     def __init__(self, launch: Launch, deciding: Container[str]) -> None:
         prepared: Any = launch.prepared
-        given = {name: value.array if isinstance(value, DeviceTensorMap) else value for name, value in launch.arguments.items()}
         self.launch = launch
         """The launch as it was checked."""
         self.arguments = dict(launch.arguments)
         """Its arguments now, by name."""
         self.buffer = prepared.owner.bytes
         """Its packed arguments."""
-        self.arrays = {name: value for name, value in given.items() if isinstance(value, Array)}
-        """The arrays among its arguments, and those that the launch itself needs."""
-        self.arrays |= {f"[{number}]": array for number, array in enumerate(launch.arrays[len(self.arrays) :])}
+        self.arrays = tuple(name for name, value in launch.arguments.items() if isinstance(value, Array | DeviceTensorMap))
+        """The names of the arrays among them."""
+        self.further = launch.arrays[len(self.arrays) :]
+        """Arrays that the launch itself needs."""
         self.stream = launch.stream
         """Where it launches."""
         self.generation: object = None
@@ -83,6 +101,10 @@ class _State:
         """The number and struct parameters of which the contract or the grid speaks."""
         self.places: dict[str, _Place] = {}
         """What can be exchanged; found out when something is."""
+        self.last: _Place | None = None
+        """What was exchanged last."""
+        self.known: dict[int, int] = {}
+        """The arrays that were accepted there, by token, and their addresses: as long as nothing else is exchanged they are accepted again."""
         runner: Runner = launch.plan.runner(prepared, launch.stream)
         self.fire: Callable[[], int | None] = runner.fire
         """Launches it; gives a status, 0 or None if all is well."""
@@ -92,44 +114,66 @@ class _State:
     def look(self) -> None:
         """See that the memory of all arrays is there, and let the stream use it."""
         generation, stream = uses.generation, self.launch.stream  # first: what changes from here on is noticed the next time
-        for name, array in self.arrays.items():
-            if array.memory.stream is None:
+        for name in self.arrays:
+            memory = _array_of(self.arguments[name]).memory
+            if memory.stream is None:
                 refuse.freed(self.launch.kernel, name)
+            memory.join(stream)
+        for array in self.further:
             array.memory.join(stream)
         self.generation = generation
 
     def exchange(self, changes: dict[str, Any]) -> bool:
         """Whether the arguments could be exchanged without further checks; if not, nothing has changed."""
         places = self.places or self._find_places()
-        if len(changes) == 1:  # the usual case, without a list
-            name, value = changes.popitem()
-            place = places.get(name)
-            found = None if place is None else place.accept(value, changes)
-            if place is None or found is None:
-                changes[name] = value
-                return False
-            if place.cell is None:
-                place.pack(found)
-            else:
-                self.arrays[name] = value
-                if value.memory.stream is not self.stream:
-                    self.generation = None  # the stream may have to join it
+        if len(changes) != 1:
+            return self._exchange_all(changes)
+        name, value = changes.popitem()
+        place = places.get(name)
+        if place is not self.last:
+            self.last, self.known = place, {}
+        if place is not None and place.cell is not None:
+            found = self.known.get(value.token) if value.__class__ is Array else None
+            if found is None:
+                found = place.accept(value, changes)
+                if found is not None:
+                    self._remember(value.token, found)
+            if found is not None and value.memory.stream is not self.stream:
+                if value.memory.stream is None:
+                    found = None
+                self.generation = None  # the stream may have to join it
+            if found is not None:
                 place.cell.value = found
-            self.arguments[name] = value
-            return True
+                self.arguments[name] = value
+                return True
+        elif place is not None:
+            found = place.accept(value, changes)
+            if found is not None:
+                place.pack(found)
+                self.arguments[name] = value
+                return True
+        changes[name] = value
+        return False
+
+    def _exchange_all(self, changes: dict[str, Any]) -> bool:
+        """The same for any number of arguments."""
         written: list[tuple[_Place, Any]] = []
         for name, value in changes.items():
-            place = places.get(name)
+            place = self.places.get(name)
             found = None if place is None else place.accept(value, changes)
             if place is None or found is None:
                 return False
             written.append((place, found))
         for place, found in written:
             place.pack(found)
-        self.arrays.update((name, value) for name, value in changes.items() if places[name].cell is not None)
-        self.generation = None
-        self.arguments = {**self.arguments, **changes}  # at once: other threads may read them
+        self.last = self.generation = None
+        self.arguments.update(changes)  # at once: other threads may read them
         return True
+
+    def _remember(self, token: int, address: int) -> None:
+        if len(self.known) == MOST:
+            self.known.clear()
+        self.known[token] = address
 
     def _find_places(self) -> dict[str, _Place]:
         """What of the arguments can be exchanged without making all checks again."""
@@ -138,7 +182,7 @@ class _State:
         packed = arguments_by_name(plan.layout)
         for name, value in launch.arguments.items():
             if f"{name}.address" in starts and isinstance(value, Array):
-                accept = _array(value, self.arrays, plan.rivals[name], plan.alignment_of(name), readonly=plan.takes_readonly(name))
+                accept = _array(value, self.arguments, plan.rivals[name], plan.alignment_of(name), readonly=plan.takes_readonly(name))
                 self.places[name] = _Place(accept, self.buffer, "Q", starts[f"{name}.address"], is_array=True)
             elif name in packed and plan.can_lie_ready and name not in self.deciding:
                 accept, code = _value(launch.kernel, name, packed[name], value)
@@ -290,8 +334,13 @@ class PreparedLaunch:
 _HOLDERS: Final = {of.__code__ for of in (PreparedLaunch.__call__, PreparedLaunch.update, PreparedLaunch._update_beside)}
 
 
+def _array_of(argument: Any) -> Array:
+    array: Array = argument.array if argument.__class__ is DeviceTensorMap else argument
+    return array
+
+
 def _array(
-    old: Array, arrays: Mapping[str, Array], rivals: Sequence[str], alignment: int, *, readonly: bool
+    old: Array, arguments: Mapping[str, Any], rivals: Sequence[str], alignment: int, *, readonly: bool
 ) -> Callable[[Any, Mapping[str, Any]], int | None]:  # fmt: skip
     """What accepts an array in place of `old`. `rivals` name the arrays with which it may not share memory."""
     shape, strides, dtype, device = old.shape, old.strides, old.dtype, old.device
@@ -303,7 +352,7 @@ def _array(
         if memory.stream is None or address % alignment or (memory.readonly and not readonly):
             return None
         for rival in rivals:
-            other = changes[rival] if rival in changes else arrays[rival]
+            other = _array_of(changes[rival] if rival in changes else arguments[rival])
             if new.start < other.end and other.start < new.end:
                 return None  # or only under conditions
         return address
