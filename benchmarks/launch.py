@@ -102,7 +102,7 @@ def raw(kernel: Any, arguments: list[Any], device: Any) -> dict[str, Run]:
     """The driver itself with the arguments of a prepared launch."""
     from cuda.bindings import driver
 
-    launch = kernel.prepare(*arguments)._state.launch
+    launch = kernel.prepare(*arguments)._owner.state.launch
     prepared = launch.prepared
     size = ctypes.c_size_t(launch.plan.layout.size)
     extra = (ctypes.c_void_p * 5)(

@@ -190,45 +190,25 @@ class _State:
         return self.places
 
 
-class PreparedLaunch:
-    """A launch of a kernel that has passed all checks, to be made any number of times. `kernel.prepare(…)` makes it.
+class _Owner:
+    """The state of a prepared launch, and who has it."""
 
-        step = saxpy.prepare(y, x, 2.0)
-        step()                        # launches
-        step(a=3.0)                   # launches with another argument, which it keeps
-        step.update(x=other)          # exchanges an argument, without a launch
-        step.on(stream)()             # the same on another stream
-
-    It keeps its arrays alive, and holds for the numbers that the kernel had captured. Several threads may use one: each launch has all arguments of one
-    update. While the thread captures a graph on the device, launches are recorded.
-    """
-
-    __slots__ = ("_free", "_launcher", "_lock", "_state", "stream")
+    __slots__ = ("_free", "_lock", "launcher", "state", "stream")
 
     def __init__(self, launcher: Launcher, launch: Launch) -> None:
         """A checked launch of a launcher."""
-        self._launcher = launcher
+        self.launcher = launcher
         self._lock = threading.RLock()
-        self._state = _State(launch, launcher.deciding)
-        self._free = [self._state]  # empty while somebody launches or writes it
+        self.state = _State(launch, launcher.deciding)
+        self._free = [self.state]  # empty while somebody launches or writes it
         self.stream: Stream = launch.stream
         """Where it launches."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments that it has now, by name."""
-        return dict(self._state.arguments)
-
-    def __call__(self, **changes: Any) -> Node | None:
-        """Launch, with other arguments from now on if some are named. Gives a node if this thread captures a graph, else None.
-
-        Raises what `update` raises, and LaunchError if an array has been freed.
-        """
+    def launch(self, **changes: Any) -> Node | None:
+        """`PreparedLaunch.__call__`."""
         free = self._free
         try:
-            state = (
-                free.pop()
-            )  # one step of the interpreter: until it is back nobody else gets it, be it another thread or a signal handler
+            state = free.pop()  # one step of the interpreter: until it is back no other thread gets it, nor a signal handler
         except IndexError:
             return self._beside(changes)
         try:
@@ -246,11 +226,7 @@ class PreparedLaunch:
         return None
 
     def update(self, **changes: Any) -> None:
-        """Exchange arguments, by name; those that are not named stay.
-
-        Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
-        anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
-        """
+        """`PreparedLaunch.update`."""
         free = self._free
         try:
             state = free.pop()
@@ -302,36 +278,91 @@ class PreparedLaunch:
             frame = frame.f_back
         return False
 
-    def on(self, stream: Stream) -> PreparedLaunch:
-        """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""
-        if not isinstance(stream, Stream):
-            raise LaunchError(f"{self._state.launch.kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
-        return self._launcher.prepare((), self.arguments, stream)
-
     def _whole(self) -> Node | None:
         """The launch with all checks, through the launcher."""
-        state = self._state
-        node: Node | None = state.launch.entry(**state.arguments, **{self._launcher.stream_keyword: self.stream})
+        state = self.state
+        node: Node | None = state.launch.entry(**state.arguments, **{self.launcher.stream_keyword: self.stream})
         return node
 
     def _again(self, free: list[_State], changes: Mapping[str, Any]) -> _State:
         """Make all checks of a launch with other arguments: the state that comes into `free`."""
-        launch, arguments = self._state.launch, self._state.arguments
+        launch, arguments = self.state.launch, self.state.arguments
         for name in changes:
             if name not in arguments:
                 raise TypeError(f"{launch.kernel} has no parameter {name}; its parameters are {', '.join(arguments)}")
-        made = checked(launch.entry, (), {**arguments, **changes, self._launcher.stream_keyword: self.stream})
-        self._state, self._free = _State(made, self._launcher.deciding), free
-        return self._state
+        made = checked(launch.entry, (), {**arguments, **changes, self.launcher.stream_keyword: self.stream})
+        self.state, self._free = _State(made, self.launcher.deciding), free
+        return self.state
+
+
+_HOLDERS: Final = {of.__code__ for of in (_Owner.launch, _Owner.update, _Owner._update_beside)}
+
+
+class PreparedLaunch(functools.partial[Node | None]):
+    """A launch of a kernel that has passed all checks, to be made any number of times. `kernel.prepare(…)` makes it.
+
+        step = saxpy.prepare(y, x, 2.0)
+        step()                        # launches
+        step(a=3.0)                   # launches with another argument, which it keeps
+        step.update(x=other)          # exchanges an argument, without a launch
+        step.on(stream)()             # the same on another stream
+
+    It keeps its arrays alive, and holds for the numbers that the kernel had captured. Several threads may use one: each launch has all arguments of one
+    update. While the thread captures a graph on the device, launches are recorded.
+    """
+
+    # As a `partial` its calls hand their keywords on as they are: a class whose `__call__` is Python puts them into a dictionary and takes them out again,
+    # which takes as long as all that there is to check.
+
+    __slots__ = ("_owner",)
+    _owner: _Owner
+
+    def __new__(cls, launcher: Launcher, launch: Launch) -> PreparedLaunch:
+        """A checked launch of a launcher."""
+        owner = _Owner(launcher, launch)
+        made = super().__new__(cls, owner.launch)
+        made._owner = owner
+        return made
+
+    if TYPE_CHECKING:
+
+        def __call__(self, **changes: Any) -> Node | None:
+            """Launch, with other arguments from now on if some are named. Gives a node if this thread captures a graph, else None.
+
+            Raises what `update` raises, and LaunchError if an array has been freed.
+            """
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that it has now, by name."""
+        return dict(self._owner.state.arguments)
+
+    @property
+    def stream(self) -> Stream:
+        """Where it launches."""
+        return self._owner.state.stream
+
+    def update(self, **changes: Any) -> None:
+        """Exchange arguments, by name; those that are not named stay.
+
+        Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
+        anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
+        """
+        self._owner.update(**changes)
+
+    def on(self, stream: Stream) -> PreparedLaunch:
+        """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""
+        if not isinstance(stream, Stream):
+            raise LaunchError(
+                f"{self._owner.state.launch.kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}"
+            )
+        return self._owner.launcher.prepare((), self.arguments, stream)
 
     def __repr__(self) -> str:
-        return f"<prepared launch of {self._state.launch.kernel} on {self.stream.device.name}>"
+        return f"<prepared launch of {self._owner.state.launch.kernel} on {self.stream.device.name}>"
 
     def __reduce__(self) -> Never:
         raise TypeError("a prepared launch belongs to its process and is neither pickled nor copied: prepare another one")
-
-
-_HOLDERS: Final = {of.__code__ for of in (PreparedLaunch.__call__, PreparedLaunch.update, PreparedLaunch._update_beside)}
 
 
 def _array_of(argument: Any) -> Array:

@@ -13,7 +13,7 @@ import pytest
 import kdsl
 from kdsl import DisjointSlice, Slice, elements, f32, i32, kernel, struct, thread_index
 from kdsl.errors import ArgumentError, LaunchError
-from kdsl.launch.prepared import PreparedLaunch
+from kdsl.launch.prepared import _Owner
 
 CPU = kdsl.device("cpu")
 
@@ -64,7 +64,7 @@ def test_arguments_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     other, source = CPU.full(5, np.nan, f32), CPU.array(np.arange(10, 18, dtype=np.float32))
     prepared = line.prepare(y, x, P, 1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(PreparedLaunch, "_again", lambda *_: pytest.fail("all checks are made again"))
+        patch.setattr(_Owner, "_again", lambda *_: pytest.fail("all checks are made again"))
         prepared(y=other)
         np.testing.assert_array_equal(other.numpy(), [1, 3, 5, 7, 9])
         prepared(x=source, factor=np.float32(2.0))
@@ -80,7 +80,7 @@ def test_arguments_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_struct_that_decides_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     y = CPU.zeros(4, f32)
     prepared = slope.prepare(y, P, n=3)
-    monkeypatch.setattr(PreparedLaunch, "_again", lambda *_: pytest.fail("all checks are made again"))
+    monkeypatch.setattr(_Owner, "_again", lambda *_: pytest.fail("all checks are made again"))
     prepared(p=Line(a=5.0, b=0.5, first=-7), n=-2)
     np.testing.assert_array_equal(y.numpy(), [5.0 - 7 - 2] * 4)
 
@@ -190,7 +190,7 @@ def test_arguments_are_not_written_while_a_launch_reads_them(fake: Any) -> None:
     """The launch under way, here one that updates from inside the kernel's code, keeps what it was given."""
     made = fake("k", {"y": Slice[f32], "a": f32}, read={"y": None}, grid=2)
     prepared = made.launcher.prepare((CPU.zeros(1, f32), 1.0), {}, None)
-    state = prepared._state
+    state = prepared._owner.state
     seen: list[float] = []
 
     def body(arguments: dict[str, Any], first: int, end: int) -> None:
@@ -199,7 +199,7 @@ def test_arguments_are_not_written_while_a_launch_reads_them(fake: Any) -> None:
 
     made.body = body
     prepared()
-    assert prepared._state is not state
+    assert prepared._owner.state is not state
     made.body = lambda arguments, first, end: seen.append(arguments["a"])
     prepared()
     assert seen[0] == 1.0
@@ -240,7 +240,7 @@ def test_an_update_within_an_update(fake: Any) -> None:
     made.body = lambda arguments, first, end: seen.append((arguments["a"], arguments["n"]))
     prepared = made.launcher.prepare((CPU.zeros(1, f32), 0.0, 0), {}, None)
     prepared.update(a=1.0)
-    place = prepared._state.places["a"]
+    place = prepared._owner.state.places["a"]
     accept, inner = place.accept, [lambda: prepared(n=2), lambda: prepared.update(n=3)]
 
     def interrupted(new: Any, changes: Any) -> Any:
@@ -254,7 +254,7 @@ def test_an_update_within_an_update(fake: Any) -> None:
         now = prepared.arguments
         prepared()
         assert seen[-1] == (now["a"], now["n"])
-    assert prepared._free == [prepared._state]
+    assert prepared._owner._free == [prepared._owner.state]
     prepared(a=7.0, n=7)
     assert seen[-1] == (7.0, 7)
 
@@ -274,4 +274,4 @@ def test_a_wrong_update_beside_a_launch_changes_nothing(fake: Any) -> None:
     made.body = lambda arguments, first, end: seen.append(arguments["a"])
     prepared()
     assert seen == [1.0, 1.0]
-    assert prepared._free == [prepared._state]
+    assert prepared._owner._free == [prepared._owner.state]
