@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import llvmlite
 
@@ -27,7 +27,7 @@ from kdsl.frontend.captures import MISSING, content
 from kdsl.frontend.context import Checks
 from kdsl.frontend.declare import declare
 from kdsl.frontend.errors import KernelError
-from kdsl.frontend.source import parse
+from kdsl.frontend.source import Source, parse
 from kdsl.ir import nodes
 from kdsl.ir.abi import Layout, layout
 from kdsl.ir.printer import print_kernel
@@ -40,6 +40,7 @@ from kdsl.lang.views import ConstAnnotation
 from kdsl.launch.arguments import constant
 from kdsl.launch.bind import Launcher
 from kdsl.launch.captured import changed
+from kdsl.launch.delegate import Delegate
 from kdsl.launch.launchable import Specialisation
 from kdsl.launch.prepared import PreparedLaunch
 from kdsl.runtime.cache import content_key, default_cache
@@ -119,26 +120,32 @@ def _not_listed() -> bool:
     return True
 
 
-class Kernel:
+class Kernel(Delegate):
     """What `@kernel` yields. Calling it with arguments launches it where its arrays live; its docstring documents every parameter and field."""
 
-    def __init__(
-        self, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool, **attributes: Any
-    ) -> None:
+    _source: Source
+    _launcher: Launcher
+    _versions: dict[tuple[Any, ...], nodes.Kernel]
+
+    def __new__(
+        cls, function: Callable[..., Any], grid: object, block: object, requires: object, contract: bool, **attributes: Any
+    ) -> Kernel:
         """Declares the kernel. Raises KernelError, ContractError or TypeError if the declaration is wrong; the body is compiled later."""
-        self._source = parse(function)
-        self.declaration: Declaration = declare(self._source, grid, block, requires, contract, **attributes)
+        source = parse(function)
+        launcher = Launcher(declare(source, grid, block, requires, contract, **attributes), lambda wanted: made._specialise(wanted))
+        made = super().__new__(cls, launcher.function)
+        made._source, made._launcher, made._versions = source, launcher, {}
+        plans = launcher.plans
+        plans.entry = made  # an update of a graph makes all checks again
+        plans.changed, plans.refuse_changed = _not_listed, made._refuse_changed
+        functools.update_wrapper(made, function)
+        made.__doc__ = launcher.function.__doc__
+        return made
+
+    @property
+    def declaration(self) -> Declaration:
         """Its signature, geometry and contract."""
-        self._launcher = Launcher(self.declaration, self._specialise)
-        self._launch = self._launcher.function
-        plans = self._launcher.plans
-        plans.entry = self  # an update of a graph makes all checks again
-        plans.changed, plans.refuse_changed = _not_listed, self._refuse_changed
-        self._versions: dict[tuple[Any, ...], nodes.Kernel] = {}
-        functools.update_wrapper(self, function)
-        self.__doc__ = self._launch.__doc__
-        # A class of its own, whose call is the launcher: passing its arguments on would take longer than its checks
-        self.__class__ = type("Kernel", (type(self),), {"__call__": staticmethod(self._launch), "__slots__": ()})
+        return self._launcher.declaration
 
     @property
     def name(self) -> str:
@@ -159,14 +166,15 @@ class Kernel:
 
     # ------------------------------------------------------------------------------------------------------------------------ launching
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Node | None:
-        """Launch on the default stream of the device where the arrays live. While this thread captures a graph there, the launch is recorded instead, and
-        what is returned stands for it in `Graph.update`.
+    if TYPE_CHECKING:
 
-        Raises LaunchError (wrong arguments, a relation that does not hold, overlap), TypeError (missing or unknown arguments), KernelError (the
-        body does not compile). A check that fails while it runs is raised as BoundsError by the next synchronisation of the device.
-        """
-        return self._launch(*arguments, **keywords)
+        def __call__(self, *arguments: Any, **keywords: Any) -> Node | None:
+            """Launch on the default stream of the device where the arrays live. While this thread captures a graph there, the launch is recorded instead, and
+            what is returned stands for it in `Graph.update`.
+
+            Raises LaunchError (wrong arguments, a relation that does not hold, overlap), TypeError (missing or unknown arguments), KernelError (the
+            body does not compile). A check that fails while it runs is raised as BoundsError by the next synchronisation of the device.
+            """
 
     def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The same for another stream: `kernel.on(stream)(…)`."""

@@ -27,6 +27,8 @@ class Launcher:
     def __init__(self, declaration: Declaration, specialise: Specialise) -> None:
         """Generates the source. Raises ContractError or ValueError if the declaration is wrong; nothing is compiled before the first launch."""
         source, binding = launcher_source_and_classes(declaration)
+        self.declaration = declaration
+        """The kernel's signature, geometry and contract."""
         self.source = source
         """The launcher's module as Python."""
         self.plans = Plans(declaration, specialise, binding["changing"])
@@ -34,7 +36,6 @@ class Launcher:
         self.function: Callable[..., Node | None] = _run(declaration, source, {**binding["classes"], binding["plans"]: self.plans})
         """The launcher. It returns a node if this thread captures a graph, else None."""
         self.plans.entry = self.function
-        self._kernel = declaration.name
         self.stream_keyword: str = binding["stream"]
         """The parameter of the launcher that takes a stream."""
         self.deciding: frozenset[str] = binding["deciding"]
@@ -47,7 +48,7 @@ class Launcher:
     def on(self, stream: Stream) -> Callable[..., Node | None]:
         """The launcher for another stream. Raises LaunchError if `stream` is none."""
         if not isinstance(stream, Stream):
-            raise LaunchError(f"{self._kernel}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
+            raise LaunchError(f"{self.declaration.name}: on() takes a stream of a device, such as device.stream(), not {stream!r}")
         return functools.partial(self.function, **{self.stream_keyword: stream})
 
 

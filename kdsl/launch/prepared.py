@@ -21,6 +21,7 @@ from kdsl.ir.abi import Argument, encoded
 from kdsl.lang.types import BF16, DType
 from kdsl.launch import refuse
 from kdsl.launch.arguments import scalar
+from kdsl.launch.delegate import Delegate
 from kdsl.launch.packing import arguments_by_name, struct_bytes
 from kdsl.runtime.array import Array
 from kdsl.runtime.capture import Launch, Node, captures, checking, launch_recorder
@@ -298,7 +299,7 @@ class _Owner:
 _HOLDERS: Final = {of.__code__ for of in (_Owner.launch, _Owner.update, _Owner._update_beside)}
 
 
-class PreparedLaunch(functools.partial[Node | None]):
+class PreparedLaunch(Delegate):
     """A launch of a kernel that has passed all checks, to be made any number of times. `kernel.prepare(…)` makes it.
 
         step = saxpy.prepare(y, x, 2.0)
@@ -310,9 +311,6 @@ class PreparedLaunch(functools.partial[Node | None]):
     It keeps its arrays alive, and holds for the numbers that the kernel had captured. Several threads may use one: each launch has all arguments of one
     update. While the thread captures a graph on the device, launches are recorded.
     """
-
-    # As a `partial` its calls hand their keywords on as they are: a class whose `__call__` is Python puts them into a dictionary and takes them out again,
-    # which takes as long as all that there is to check.
 
     __slots__ = ("_owner",)
     _owner: _Owner

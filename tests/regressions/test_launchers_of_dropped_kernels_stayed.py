@@ -30,7 +30,7 @@ def test_nothing_of_a_kernel_that_is_gone_is_left() -> None:
         kernel_(y)
         launch = kernel_.on(y.device.default_stream)
         launch(y)
-        watched += [weakref.ref(kernel_), weakref.ref(kernel_._launch), weakref.ref(kernel_._source)]
+        watched += [weakref.ref(kernel_), weakref.ref(kernel_.func), weakref.ref(kernel_._source)]
         del kernel_, launch
     gc.collect()
     assert [reference for reference in watched if reference() is not None] == []
@@ -41,4 +41,4 @@ def test_the_source_of_one_that_is_kept_can_be_shown() -> None:
 
     kept = make(1.5)
     gc.collect()
-    assert inspect.getsource(kept._launch).startswith("def k(")
+    assert inspect.getsource(kept.func).startswith("def k(")

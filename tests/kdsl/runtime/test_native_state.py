@@ -62,7 +62,7 @@ def test_five_dimensions_and_what_is_no_array() -> None:
     assert foreign.state(None, CPU.zeros(3, f32)) is False  # no array of another library
     assert foreign.state(5, np.zeros(3, np.float32)) is False  # type: ignore[arg-type]
     with pytest.raises(LaunchError, match="stream"):
-        add._launch(np.zeros(3, np.float32), np.zeros(3, np.float32), stream=5)
+        add(np.zeros(3, np.float32), np.zeros(3, np.float32), stream=5)
 
 
 def test_beside_arrays_of_ours() -> None:
