@@ -6,8 +6,9 @@ A row per kernel: 0, 1, 4 and 16 arrays, and a struct of 16 and 64 numbers; grid
 is cuLaunchKernel through cuda.bindings with arguments that are packed already (the faster one of its two forms; the same compiled kernel as ours),
 `call` is the kernel called as usual, `prepared` a launch of `kernel.prepare`, `exchanged` the same with another array (another struct) each time.
 Peers take part where they import: CuPy (RawKernel), Triton, Numba (numba-cuda); those without structs get their numbers one by one. Runs of some
-hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then the kernel of 4 arrays called with arrays of PyTorch and
-CuPy, also while another stream of theirs is current, and 200 launches as a graph: replay on the host, and until the device is done.
+hundred launches, a synchronisation (not timed) behind each, in random order; medians count. Then the kernels of 1, 4 and 16 arrays called with arrays of
+PyTorch and CuPy, also while another stream of theirs is current and beside an array of ours; `raw` reads their pointers and packs them each time. At last 200
+launches as a graph: replay on the host, and until the device is done.
 
 The last line is `geomean RATIO`: the best peer against our call (`raw` where no peer imports); above 1: ours is faster. On the CPU there is neither
 raw call nor ratio.
@@ -20,9 +21,11 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import itertools
 import os
 import random
 import statistics
+import struct
 import sys
 import tempfile
 import time
@@ -179,38 +182,66 @@ def numba_peer(cuda: Any, arrays: int, count: int) -> Run:
         return timed(f"kernel({', '.join(names)})", {"kernel": kernel, **dict(zip(names, values, strict=True))}, cuda.synchronize)
 
 
-def foreign_rows(kernel: Any, device: Any, others: dict[str, Callable[[int, int], Run]], rounds: int) -> None:
-    """Our kernel of 4 arrays called with arrays of PyTorch and CuPy, on their current stream and on another one that is current, beside the peers."""
-    makers: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
-        "torch": (lambda t: t.zeros(64, device="cuda"), lambda t: t.cuda.Stream(), lambda t: t.cuda.stream),
-        "cupy": (lambda c: c.zeros(64, c.float32), lambda c: c.cuda.Stream(non_blocking=True), lambda c: lambda stream: stream),
-    }
-    for name, (make, stream, current) in makers.items():
+LIBRARIES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any], str]] = {
+    "torch": (lambda t: t.zeros(64, device="cuda"), lambda t: t.cuda.Stream(), lambda t: t.cuda.stream, "{}.data_ptr()"),
+    "cupy": (lambda c: c.zeros(64, c.float32), lambda c: c.cuda.Stream(non_blocking=True), lambda c: lambda stream: stream, "{}.data.ptr"),
+}
+"""For each library what makes an array, a stream, and a block in which a stream is current, and how it is asked for a pointer."""
+
+
+def raw_foreign(kernel: Any, given: dict[str, Any], pointer: str, device: Any) -> Run:
+    """The driver itself with arguments that lie ready, but for the pointers of the arrays."""
+    from cuda.bindings import driver
+
+    launch = kernel.prepare(*given.values())._owner.state.launch
+    prepared = launch.prepared
+    places = [slot.offset for slot in launch.plan.layout.slots if slot.kind == "address"]
+    gaps = [now - before - 8 for before, now in itertools.pairwise(places)]
+    pack = struct.Struct("=Q" + "".join(f"{gap}xQ" for gap in gaps)).pack_into
+    names = {
+        "launch": driver.cuLaunchKernel, "function": prepared.function.handle, "stream": device.default_stream.handle, "pointers": prepared.parameters,
+        "pack": pack, "packed": prepared.owner.bytes, "keep": (kernel, launch),
+    }  # fmt: skip
+    values = ", ".join(pointer.format(name) for name in given)
+    statement = f"(pack(packed, {places[0]}, {values}), launch(function, 1, 1, 1, 32, 1, 1, 0, stream, pointers, 0))"
+    return timed(statement, {**names, **given}, device.synchronize)
+
+
+def foreign_rows(kernels: dict[str, Any], device: Any, others: dict[str, Callable[[int, int], Run]], rounds: int) -> list[float]:
+    """Our kernels called with arrays of PyTorch and CuPy, on their current stream and on another one that is current, beside the peers; the ratios of the best
+    of these to our calls."""
+    ratios: list[float] = []
+    for name, (make, stream, current, pointer) in LIBRARIES.items():
         try:
             library = importlib.import_module(name)
-            given: list[Any] = [make(library) for _ in range(4)]
             other = stream(library)
         except Exception as error:
             print(f"{name} does not take part: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
-        names = {f"a{i}": value for i, value in enumerate(given)}
-        call, launch = f"kernel({', '.join(names)})", {**names, "kernel": kernel}
-        runs = {"call": timed(call, launch, device.synchronize)}
-        ours = {f"a{i}": device.zeros(64, f32) for i in range(4)}
-        runs["call, ours"] = timed(call, {**ours, "kernel": kernel}, device.synchronize)
-        with current(library)(other):
-            aside = timed(call, launch, device.synchronize)
+        for count in (1, 4, 16):
+            kernel = kernels[f"arrays_{count}"]
+            given = {f"a{i}": make(library) for i in range(count)}
+            ours = {key: device.zeros(64, f32) for key in given}
+            call, launch = f"kernel({', '.join(given)})", {**given, "kernel": kernel}
+            runs = {"call": timed(call, launch, device.synchronize), "ours": timed(call, {**ours, "kernel": kernel}, device.synchronize)}
+            if count > 1:
+                runs["beside ours"] = timed(call, {**launch, "a0": ours["a0"]}, device.synchronize)
+            with current(library)(other):
+                aside = timed(call, launch, device.synchronize)
 
             def on_other(run: Run = aside, enter: Any = current(library), stream: Any = other) -> float:
                 with enter(stream):
                     return run()
 
-        runs["call, another stream"] = on_other
-        for peer, made in others.items():
-            with contextlib.suppress(Exception):  # the row of our arrays has said why
-                runs[peer] = made(4, 0)
-        found = medians(runs, rounds)
-        print(f"{f'4 arrays of {name}':26}" + "".join(f"  {column} {value:.2f}" for column, value in found.items()), flush=True)
+            runs["another stream"] = on_other
+            runs["raw"] = raw_foreign(kernel, given, pointer, device)
+            for peer, made in others.items():
+                with contextlib.suppress(Exception):  # the row of our arrays has said why
+                    runs[peer] = made(count, 0)
+            found = medians(runs, rounds)
+            ratios.append(min(value for key, value in found.items() if key in others or key == "raw") / found["call"])
+            print(f"{f'{count} arrays of {name}':26}" + "".join(f"  {column} {value:.2f}" for column, value in found.items()), flush=True)
+    return ratios
 
 
 def peers() -> dict[str, Callable[[int, int], Run]]:
@@ -296,7 +327,7 @@ def main() -> None:
             best_ratios.append(min((found[peer] for peer in others if peer in found), default=driver) / found["call"])
         print(line, flush=True)
     if on_gpu:
-        foreign_rows(kernels["arrays_4"], device, others, rounds)
+        best_ratios += foreign_rows(kernels, device, others, rounds)
     host, whole = graph_times(kernels["arrays_4"], [device.zeros(64, f32) for _ in range(4)], device, rounds)
     print(f"graph of 200 launches       host {host:.3f}  until done {whole:.3f}")
     if best_ratios:

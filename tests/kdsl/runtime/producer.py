@@ -11,6 +11,10 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
+_used: set[Any] = set()
+"""Producers whose memory somebody uses: libraries keep theirs until the deleter is called."""
+
+
 class Producer:
     """Hands out capsules that describe `shape` elements at `address`; `deleted` counts the calls of the deleter, `streams` are those it was asked with."""
 
@@ -49,6 +53,7 @@ class Producer:
     def _count(self, pointer: int) -> None:
         assert pointer == ctypes.addressof(self._managed)
         self.deleted += 1
+        _used.discard(self)
 
     def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
         if more and not self._versioned:
@@ -56,6 +61,7 @@ class Producer:
         self.streams.append(stream)
         capsule = _new(ctypes.addressof(self._managed), b"dltensor_versioned" if self._versioned else b"dltensor", None)
         self.capsules.append(capsule)
+        _used.add(self)
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

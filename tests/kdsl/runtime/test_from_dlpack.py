@@ -263,3 +263,11 @@ def test_structs_are_not_lent() -> None:
     assert not hasattr(CPU.zeros(3, kdsl.f32), "__cuda_array_interface__")
     with pytest.raises(TypeError, match="the CPU has no streams of other libraries"):
         CPU.stream(5)
+
+
+def test_a_producer_that_nobody_else_holds() -> None:
+    host = np.arange(3, dtype=np.float32)
+    array = kdsl.from_dlpack(Producer(host.ctypes.data, (3,)))
+    gc.collect()
+    assert (array.numpy() == host).all()
+    del array  # calls the producer's deleter
