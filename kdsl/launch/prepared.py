@@ -67,20 +67,8 @@ class _State:
     """What a prepared launch is at a time; another object once all checks have been made again. One thread at a time writes or launches it."""
 
     __slots__ = (
-        "arguments",
-        "arrays",
-        "buffer",
-        "deciding",
-        "fire",
-        "further",
-        "generation",
-        "known",
-        "last",
-        "launch",
-        "places",
-        "recover",
-        "stream",
-    )
+        "arguments", "arrays", "buffer", "deciding", "fire", "further", "generation", "known", "last", "launch", "places", "recover", "stream",
+    )  # fmt: skip
 
     def __init__(self, launch: Launch, deciding: Container[str]) -> None:
         prepared: Any = launch.prepared
@@ -103,9 +91,9 @@ class _State:
         self.places: dict[str, _Place] = {}
         """What can be exchanged; found out when something is."""
         self.last: _Place | None = None
-        """What was exchanged last."""
+        """The array parameter that was exchanged last."""
         self.known: dict[int, int] = {}
-        """The arrays that were accepted there, by token, and their addresses: as long as nothing else is exchanged they are accepted again."""
+        """Arrays that were accepted there, by token, and their addresses: as long as no other array is exchanged they are accepted again."""
         runner: Runner = launch.plan.runner(prepared, launch.stream)
         self.fire: Callable[[], int | None] = runner.fire
         """Launches it; gives a status, 0 or None if all is well."""
@@ -131,30 +119,31 @@ class _State:
             return self._exchange_all(changes)
         name, value = changes.popitem()
         place = places.get(name)
-        if place is not self.last:
-            self.last, self.known = place, {}
-        if place is not None and place.cell is not None:
+        if place is None:
+            found = None
+        elif place.cell is None:
+            found = place.accept(value, changes)
+            if found is not None:
+                place.pack(found)
+        else:
+            if place is not self.last:
+                self.last, self.known = place, {}
             found = self.known.get(value.token) if value.__class__ is Array else None
             if found is None:
                 found = place.accept(value, changes)
                 if found is not None:
                     self._remember(value.token, found)
             if found is not None and value.memory.stream is not self.stream:
-                if value.memory.stream is None:
-                    found = None
                 self.generation = None  # the stream may have to join it
+                if value.memory.stream is None:  # it was freed since it was accepted
+                    found = None
             if found is not None:
                 place.cell.value = found
-                self.arguments[name] = value
-                return True
-        elif place is not None:
-            found = place.accept(value, changes)
-            if found is not None:
-                place.pack(found)
-                self.arguments[name] = value
-                return True
-        changes[name] = value
-        return False
+        if found is None:
+            changes[name] = value
+            return False
+        self.arguments[name] = value
+        return True
 
     def _exchange_all(self, changes: dict[str, Any]) -> bool:
         """The same for any number of arguments."""
@@ -226,7 +215,7 @@ class _Owner:
             free.append(state)
         return None
 
-    def update(self, **changes: Any) -> None:
+    def update(self, changes: dict[str, Any]) -> None:
         """`PreparedLaunch.update`."""
         free = self._free
         try:
@@ -346,7 +335,7 @@ class PreparedLaunch(Delegate):
         Another array of the same shape, strides, element type and device, another number or struct are checked by themselves, and arrays for overlap; for
         anything else all checks of a launch are made again. Raises what the kernel raises for wrong arguments; then everything is as it was.
         """
-        self._owner.update(**changes)
+        self._owner.update(changes)
 
     def on(self, stream: Stream) -> PreparedLaunch:
         """Another one with the same arguments, which launches on `stream`. Raises LaunchError if that is none of the device."""

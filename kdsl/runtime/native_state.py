@@ -50,7 +50,7 @@ _SOURCE: Final = """
 
 ; An element type of NumPy's as a number, -1 if it takes more to tell it from others
 define i64 @element(ptr %type) {
-  %at = getelementptr i8, ptr %type, i64 24
+  %at = getelementptr i8, ptr %type, i64 {element}
   %word = load i64, ptr %at
   %number = ashr i64 %word, 32
   %user = icmp slt i64 %number, 0
@@ -342,8 +342,9 @@ class Table:
     """The classes that are known, and functions that read arrays of them."""
 
     def __init__(self) -> None:
-        place = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)  # of an object's class: the last word of what all objects have
-        self._builtin = Builtin(_SOURCE.replace("{class}", str(place)), "kdsl_state", POSITIONAL)
+        head = object.__basicsize__  # what all objects have, whose last word is the class
+        source = _SOURCE.replace("{class}", str(head - 8)).replace("{element}", str(head + 8))
+        self._builtin = Builtin(source, "kdsl_state", POSITIONAL)
         self._rows = (ctypes.c_char * ((_MOST_ROWS + 1) * _ROW.size))()
         self._classes: list[type] = []
         self._kept: list[object] = []

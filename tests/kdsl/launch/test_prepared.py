@@ -123,6 +123,40 @@ def test_wrong_arguments_change_nothing() -> None:
         prepared()
 
 
+def test_arrays_that_take_turns() -> None:
+    y, x = arrays()
+    both = CPU.array(np.arange(16, dtype=np.float32))
+    first, second = both[:8], both[8:]
+    prepared = line.prepare(y, x, P, 1.0)
+    for number in range(6):
+        prepared(x=second if number % 2 else first)
+        np.testing.assert_array_equal(y.numpy(), [1 + 2 * (number % 2 * 8 + i) for i in range(5)])
+    prepared.update(y=both[:5])
+    with pytest.raises(LaunchError, match="overlap"):
+        prepared(x=first)  # which was fine before
+    prepared(x=second)
+    np.testing.assert_array_equal(both[:5].numpy(), [17, 19, 21, 23, 25])
+    prepared(x=x)
+    prepared.update(y=y, factor=1.0)
+    prepared(x=first)
+    prepared.update(y=both[:5], x=second)
+    with pytest.raises(LaunchError, match="overlap"):
+        prepared(x=first)
+    prepared.update(y=y, x=x)
+    prepared(factor=2.0)
+    prepared(x=second)
+    both.free()
+    prepared.update(x=x)
+    with pytest.raises(LaunchError, match="freed"):
+        prepared(x=second)
+    assert prepared.arguments == {"y": y, "x": x, "p": P, "factor": 2.0}
+    prepared()
+    np.testing.assert_array_equal(y.numpy(), [2, 6, 10, 14, 18])
+    for _ in range(100):  # more than are remembered
+        prepared(x=CPU.zeros(8, f32))
+    np.testing.assert_array_equal(y.numpy(), [2] * 5)
+
+
 def test_a_graph_records_it() -> None:
     y, x = arrays()
     prepared = line.prepare(y, x, P, 1.0)
