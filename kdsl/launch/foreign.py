@@ -85,7 +85,7 @@ def _missed(*given: Any) -> State | None:
 
 
 def _other_state(stream: Stream | None, *given: Any) -> State | bool:
-    """The same for launches on a stream that was given, or that have arrays of ours, too; False if streams have to wait or be waited for."""
+    """The same for launches on a stream that was given, or that native code does not read; False if streams have to wait or be waited for."""
     found = _native().read(*given)
     if found is None or not (stream is None or isinstance(stream, Stream)):
         return False
@@ -106,26 +106,26 @@ class _Native(NamedTuple):
     """The classes of arrays that it reads."""
     read: Callable[..., State | None]
     """The state of arrays, not all of them ours."""
-    read_whole: Callable[..., State | bool]
+    read_default: Callable[..., State | bool]
     """`state`."""
 
 
 @functools.cache
 def _native() -> _Native:
     table = Table()
-    return _Native(table, table.reader(_missed, whole=False), table.reader(_other_state, whole=True))
+    return _Native(table, table.reader(_missed, default=False), table.reader(_other_state, default=True))
 
 
 def _first_state(*arguments: Any) -> State | bool:
     """Compiles the native code, in some milliseconds: `import kdsl` would take as much longer."""
     global state
-    state = _native().read_whole
+    state = _native().read_default
     return state(*arguments)
 
 
 state: Callable[..., State | bool] = _first_state
 """From the stream of a launch (None: none was given) and its arrays, not all of them ours, to what decides its checks beside numbers, structs and constants;
-False if nothing can lie ready."""
+False if nothing can lie ready. For most launches native code gives it at once."""
 
 
 def _follows(stream: Any, handle: int) -> bool:

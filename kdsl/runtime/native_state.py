@@ -43,7 +43,7 @@ _ROW: Final = struct.Struct("=QQ6Q")
 """The class, the reader, its places. Behind the rows are zeros."""
 _HEAD: Final = struct.Struct("=QQQ")
 """For a function: what is called, as a Python object, for what it cannot read; the address of the rows; how many arguments come before the arrays. If one
-does, it has to be None, and no array may be ours."""
+does, it has to be None, and arrays of ours may be there only if the library's current stream is the legacy default stream."""
 
 _SOURCE: Final = """
 %Tensor = type { i64, i32, i32, i32, i32, ptr, ptr, i64 }
@@ -214,13 +214,13 @@ entry:
   %rows = load ptr, ptr %rows.at
   %before.at = getelementptr i64, ptr %head, i64 2
   %before = load i64, ptr %before.at
-  %whole = icmp ne i64 %before, 0
+  %default = icmp ne i64 %before, 0
   %tensor = alloca %Tensor
   %most = mul i64 %count, 13
   %all = add i64 %most, 1
   %words = alloca i64, i64 %all
   %begin = getelementptr i64, ptr %words, i64 1
-  br i1 %whole, label %check, label %next
+  br i1 %default, label %check, label %next
 check:
   %stream.given = load ptr, ptr %given
   %free = icmp eq ptr %stream.given, inttoptr (i64 {_Py_NoneStruct} to ptr)
@@ -230,6 +230,7 @@ next:
   %to = phi ptr [%begin, %entry], [%begin, %check], [%to.next, %more]
   %library = phi i64 [0, %entry], [0, %check], [%library.next, %more]
   %handle = phi i64 [-2, %entry], [-2, %check], [%handle.next, %more]
+  %mixed = phi i1 [false, %entry], [false, %check], [%mixed.next, %more]
   %left = icmp ult i64 %number, %count
   br i1 %left, label %one, label %finish
 one:
@@ -262,9 +263,8 @@ fits:
   %reader = load i64, ptr %reader.at
   %is.ours = icmp eq i64 %reader, 0
   %is.first = icmp eq i64 %library, 0
-  br i1 %is.ours, label %own, label %foreign
-own:
-  br i1 %whole, label %missed, label %write
+  %mixed.next = or i1 %mixed, %is.ours
+  br i1 %is.ours, label %write, label %foreign
 foreign:
   br i1 %is.first, label %ask, label %again
 ask:
@@ -275,8 +275,8 @@ again:
   %of.library = icmp eq i64 %library, %reader
   br i1 %of.library, label %write, label %missed
 write:
-  %library.next = phi i64 [%library, %own], [%reader, %ask], [%reader, %again]
-  %handle.next = phi i64 [%handle, %own], [%current, %ask], [%handle, %again]
+  %library.next = phi i64 [%library, %fits], [%reader, %ask], [%reader, %again]
+  %handle.next = phi i64 [%handle, %fits], [%current, %ask], [%handle, %again]
   store i64 %class, ptr %to
   %data = load i64, ptr %tensor
   %to.1 = getelementptr i64, ptr %to, i64 1
@@ -322,7 +322,12 @@ more:
   br label %next
 finish:
   %nothing = icmp eq i64 %library, 0
-  br i1 %nothing, label %missed, label %give
+  br i1 %nothing, label %missed, label %order
+order:
+  %is.other = icmp sgt i64 %handle, 1
+  %two = and i1 %mixed, %is.other
+  %has.to.wait = and i1 %default, %two
+  br i1 %has.to.wait, label %missed, label %give
 give:
   store i64 %handle, ptr %words
   %from = ptrtoint ptr %words to i64
@@ -349,13 +354,14 @@ class Table:
         self._classes: list[type] = []
         self._kept: list[object] = []
 
-    def reader(self, missed: Callable[..., Any], *, whole: bool) -> Callable[..., Any]:
-        """The function from arrays of one library, and if not `whole` some of ours, to bytes that are the same only for what decides the same checks. The
-        first 8 are the library's current stream as the driver numbers it, -1 on the CPU. If `whole`, None comes before the arrays.
+    def reader(self, missed: Callable[..., Any], *, default: bool) -> Callable[..., Any]:
+        """The function from arrays of one library, and some of ours, to bytes that are the same only for what decides the same checks. The first 8 are the
+        library's current stream as the driver numbers it, -1 on the CPU. If `default`, None comes before the arrays, and they are read only if the launch
+        can run on the device's default stream, or all of it on the library's.
 
         What `missed` gives for the same arguments is given where an array cannot be read.
         """
-        head = ctypes.create_string_buffer(_HEAD.pack(id(missed), ctypes.addressof(self._rows), whole))
+        head = ctypes.create_string_buffer(_HEAD.pack(id(missed), ctypes.addressof(self._rows), default))
         self._kept += [missed, head]
         return self._builtin(ctypes.addressof(head))
 

@@ -81,7 +81,7 @@ def test_without_a_layout_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "_forms", {})
     native = functools.cache(foreign._native.__wrapped__)
     monkeypatch.setattr(foreign, "_native", native)
-    monkeypatch.setattr(foreign, "state", native().read_whole)
+    monkeypatch.setattr(foreign, "state", native().read_default)
     assert library_of(np.ndarray).layout is None  # type: ignore[union-attr]
     x = np.zeros((4, 6), np.float32)
     assert isinstance(foreign.state(None, x), tuple)
@@ -167,7 +167,7 @@ def test_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     capsules = Capsules(monkeypatch, sys.modules["cupy_backends.cuda.stream"])
     table = Table()
     assert table.learn(cupy.ndarray, lambda _: places.of_cupy(cupy))
-    read = table.reader(lambda *_: None, whole=True)
+    read = table.reader(lambda *_: None, default=True)
 
     def array(shape: tuple[int, ...], of: str, offset: int = 0, device: int = 0, strides: Any = None) -> Any:
         memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(1 << 32, 1 << 20, None, device), offset)
@@ -195,3 +195,14 @@ def test_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     capsules.current = {0: 5000, 1: 7}
     assert [int.from_bytes(read(None, one)[:8], "little") for one in (x, arrays[-1])] == [5000, 7]
     assert read(None, array((2, 1, 1, 1, 2), "f4")) is None
+    ours, either = CPU.zeros(3, f32), table.reader(lambda *_: None, default=False)
+    assert read(None, ours, x) is None  # arrays of ours are not known here
+    assert table.learn(type(ours), foreign._layout)
+    for given in ((ours, x), (x, ours)):
+        capsules.current = {0: 5000}  # each of two streams would have to wait for the other
+        assert read(None, *given) is None
+        assert either(*given)[:8] == (5000).to_bytes(8, "little")
+        for legacy in (0, 1):
+            capsules.current = {0: legacy}
+            assert read(None, *given) == either(*given)
+    assert read(None, ours) is None
