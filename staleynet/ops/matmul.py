@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from kdsl import Array, Kernel, bf16, f16, f32
+from kdsl.runtime.pool import threads
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
@@ -24,34 +25,32 @@ _LARGE = 1 << 21
 """Products of numbers from which on large tiles are worth their while on a GPU."""
 _KERNELS = {"naive": matmul_naive, "tiled": matmul_tiled, "register_blocked": matmul_register_blocked}
 """All of them give the same bits."""
+_DEPTH = 128
+"""Columns of a tile of A on a CPU: so many rows of a panel of B take a third of a level-1 cache."""
 _BLOCKED_ON_CPU = tuple(
-    (schedule, cost, cache_blocked(schedule))
-    for schedule, cost in (
-        (Schedule(128, 128, 128), 1.1),
-        (Schedule(96, 96, 96), 1.13),
-        (Schedule(64, 64, 64), 1.17),
-        (Schedule(128, 32, 64), 1.2),
-        (Schedule(32, 32, 64), 1.35),
-    )
+    (rows, columns, cost, cache_blocked(Schedule(rows, columns, _DEPTH)))
+    for rows, columns, cost in ((256, 512, 1.0), (256, 256, 1.02), (128, 128, 1.06), (64, 64, 1.15), (32, 32, 1.3))
 )
-"""The register-blocked version for a CPU with tiles of several sizes, which change no bit: what an element of C costs with the copying of tiles (as measured,
-without it 1), and the kernel.
+"""The register-blocked version for a CPU with tiles of several sizes, which change no bit: their rows and columns, what an element of C costs with the copying
+of tiles (as measured, with the largest ones 1), and the kernel.
 """
-_UNHIDDEN = 1.2
-"""How much more it costs if there is no next tile that could be fetched while the first one is multiplied."""
+_ADDED_ON_CPU = cache_blocked(Schedule(128, 128, _DEPTH), sums_apart=True)
+"""The same for sums that are added to C and do not come about in one step."""
 
 
-def _kernel(version: Version, target: str, m: int, n: int, k: int) -> Kernel:
-    """The kernel of a version with the schedule that suits a target and the sizes."""
-    if version != "register_blocked" or target != "cpu":
-        return _KERNELS[version]
+def _blocked_on_cpu(batch: int, m: int, n: int, k: int, *, is_added: bool) -> Kernel:
+    """The register-blocked kernel with the schedule that suits a CPU and the sizes; `is_added` says whether C is one to which the product is added."""
+    if is_added and k > _DEPTH:
+        return _ADDED_ON_CPU
+    workers = threads()
 
-    def cost(entry: tuple[Schedule, float, Kernel]) -> float:
-        schedule, factor, _ = entry
-        elements = -(-m // schedule.rows) * -(-n // schedule.columns) * schedule.rows * schedule.columns
-        return elements * factor * (_UNHIDDEN if k < schedule.depth else 1.0)
+    def cost(entry: tuple[int, int, float, Kernel]) -> float:
+        """What an element costs if all threads take the same number of tiles, and some may wait for the others' last ones."""
+        rows, columns, factor, _ = entry
+        blocks = max(batch * -(-m // rows) * -(-n // columns), 1)
+        return factor * -(-blocks // workers) / blocks
 
-    return min(_BLOCKED_ON_CPU, key=cost)[2]
+    return min(_BLOCKED_ON_CPU, key=cost)[3]
 
 
 @dataclass(frozen=True)
@@ -155,26 +154,30 @@ def matmul(
         else:
             fp32_product(out, left, right, parts, epilogue)
         return
-    kernel = _kernel(version or "register_blocked", c.array.device.target, m, n, k)
     if regular and (parts > 1 or not epilogue.plain):
         if parts > 1:
             left, right = left.split(parts), right.split(parts)
-        through(lambda sums, factor, add: _ladder(kernel, sums, left, right, factor, add), out, parts, epilogue)
+        through(lambda sums, factor, add: _ladder(version, sums, left, right, factor, add), out, parts, epilogue)
         return
     if not epilogue.plain and 0 not in (batch, m, n):
         raise ValueError(
             "matmul: a bias or an activation needs k of at least 1, no version, and arrays of one dimension that hold the operands"
         )
-    _ladder(kernel, out, left, right, alpha, int(accumulate))
+    _ladder(version, out, left, right, alpha, int(accumulate))
 
 
 def _matrices(x: Operand, rows: int, columns: int, sequences: int, heads: int) -> Matrix:
     return Matrix(x.array, (sequences, heads, rows, columns), (x.sequence, x.head, x.row, x.column))
 
 
-def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: int) -> None:
+def _ladder(version: Version | None, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: int) -> None:
     """Launch one of the kernels of the ladder for C <- alpha A B^T (+ C)."""
     sequences, heads, m, n = c.shape
+    k = a.shape[3]
+    if version in ("naive", "tiled") or c.base.device.target != "cpu":
+        kernel = _KERNELS[version or "register_blocked"]
+    else:
+        kernel = _blocked_on_cpu(sequences * heads, m, n, k, is_added=accumulate != 0)
     # Valid: the contract says that each operand's last element lies inside its array, the strides are not negative (so its first does,
     # too), and no two threads write the same element of C.
     kernel(
@@ -186,7 +189,7 @@ def _ladder(kernel: Kernel, c: Matrix, a: Matrix, b: Matrix, alpha: float, accum
             heads=heads,
             m=m,
             n=n,
-            k=a.shape[3],
+            k=k,
             accumulate=accumulate,
             c_sequence=c.strides[0],
             c_head=c.strides[1],

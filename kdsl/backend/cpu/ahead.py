@@ -62,7 +62,7 @@ def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:
         return
     counter = loops[0].counter if loops and isinstance(loops[0], nodes.ForRange) else outer.counter
     rise = slope(e, op.indices[0], counter)
-    if rise is not None and constant_of(rise) is None:
+    if rise is not None and constant_of(rise) is None and not _goes_on(e, e.value(op.indices[0]), rise):
         further = e.builder.mul(rise, ir.Constant(I64, int(outer.step.value)))
         if not isinstance(outer, Strips):
             hint(e, op.memory, index, further)
@@ -74,6 +74,11 @@ def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:
         hint(e, op.memory, index, further)
         e.builder.branch(after)
         e.builder.position_at_end(after)
+
+
+def _goes_on(e: Emission, index: Lanes, rise: Any) -> bool:
+    """Whether the next trip reads on along the lines that lanes side by side read in this one, which the processor foresees."""
+    return isinstance(index, Linear) and any(term.coefficient is rise and e.memory.has_runs(term.offsets) for term in index.terms)
 
 
 def slope(e: Emission, op: nodes.ValueOp, counter: nodes.ValueOp) -> Any:

@@ -46,6 +46,8 @@ class Control(Branches):
     def __init__(self, emission: Emission) -> None:
         super().__init__(emission)
         self.targets: dict[nodes.Op, Target] = {}
+        self.bounds: dict[nodes.ForRange, tuple[Lanes, Lanes]] = {}
+        """Where a loop starts and stops that is not run as a whole (`rounds`)."""
 
     def operation(self, op: nodes.Op) -> None:
         """Emit one control operation."""
@@ -230,7 +232,8 @@ class Control(Branches):
 
     def _for(self, op: nodes.ForRange) -> None:
         e = self.e
-        start, stop, step = (e.value(v) for v in (op.start, op.stop, op.step))
+        start, stop = self.bounds.get(op) or (e.value(op.start), e.value(op.stop))
+        step = e.value(op.step)
         if (
             e.attempt is not None
         ):  # what is known at this place decides: that the analysis, which knows less, calls it divergent does not matter

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu.emission import Emission
 from kdsl.backend.cpu.lanes import I32, I64, POINTER
+from kdsl.backend.cpu.rounds import BLOCKS, emit_round, loop_in_turns
 from kdsl.backend.llvm.module import call_intrinsic, memory_type
 from kdsl.ir import nodes
 from kdsl.ir.abi import extent_slot, layout
@@ -62,10 +63,20 @@ def _block_loop(emission: Emission, function: Any) -> None:
     number.add_incoming(first, entry)
     b.cbranch(b.icmp_signed("<", number, end), body, leave)
     b.position_at_end(body)
-    e.specials.enter_block(number)
-    e.regions.threads(following)
+    loop = loop_in_turns(e)
+    count: Any = e.i64(1)
+    if loop is None:
+        e.specials.enter_block(number)
+        e.regions.threads(following)
+    else:
+        e.regions.prepare()
+        e.specials.band = BLOCKS
+        to_column, to_end = b.sub(e.i64(BLOCKS), b.and_(number, e.i64(BLOCKS - 1))), b.sub(end, number)
+        count = b.select(b.icmp_signed("<", to_column, to_end), to_column, to_end)
+        emit_round(e, loop, number, count)
+        b.branch(following)
     b.position_at_end(following)
-    number.add_incoming(b.add(number, e.i64(1)), following)
+    number.add_incoming(b.add(number, count), following)
     b.branch(head)
     b.position_at_end(leave)
     b.ret_void()

@@ -66,7 +66,7 @@ class MemoryAccess:
         memory, indices = op.memory, [self.e.value(i) for i in op.indices]
         index = self.e.storage.index(memory, indices, op.field)
         if isinstance(memory, nodes.View) and op.field is None and isinstance(index, Linear) and not self.e.is_fallback:
-            stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
+            stride = next((t for t in index.terms if t.coefficient is not None and self.has_runs(t.offsets)), None)
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
@@ -86,7 +86,7 @@ class MemoryAccess:
     def prove_unit_stride(self, op: nodes.Load, index: Linear) -> None:
         """Make the test of the stride for all trips of a loop, in a wide group; for a view of rank 1."""
         b, attempt = self.e.builder, self.e.attempt
-        stride = next((t for t in index.terms if t.coefficient is not None and self._has_runs(t.offsets)), None)
+        stride = next((t for t in index.terms if t.coefficient is not None and self.has_runs(t.offsets)), None)
         if (
             attempt is not None
             and stride is not None
@@ -96,7 +96,7 @@ class MemoryAccess:
             attempt.require(b.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1)))
             attempt.units.add(id(stride.coefficient))
 
-    def _has_runs(self, offsets: tuple[int, ...]) -> bool:
+    def has_runs(self, offsets: tuple[int, ...]) -> bool:
         """Whether offsets, multiplied by a stride, are runs of neighbours if the stride is 1."""
         if self.e.attempt is None:
             return offsets == self.e.lanes.iota

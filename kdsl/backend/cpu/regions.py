@@ -47,8 +47,17 @@ class Regions:
     def threads(self, block_end: Any) -> None:
         """Run all threads of a block, ending at the LLVM block `block_end`."""
         e = self.e
-        kernel = e.kernel
         self.block_end = block_end
+        self.prepare()
+        e.values, e.mask, e.dead = {}, None, False
+        e.block(e.kernel.body)
+        if not e.dead:
+            e.builder.branch(block_end)
+
+    def prepare(self) -> None:
+        """Make room for what lives from one operation, or one region, to another."""
+        e = self.e
+        kernel = e.kernel
         for variable in kernel.variables:
             e.variables[variable] = e.allocate(e.variable_type(variable), "variable")
             if e.wide is not None:
@@ -68,10 +77,6 @@ class Regions:
         if e.plan.has_barriers and any(isinstance(op, nodes.Return) for op in nodes.walk(kernel.body)):
             self.alive = Context(e, e.masks.bits, -(-e.width // 8))
             self._revive(self.alive)
-        e.values, e.mask, e.dead = {}, None, False
-        e.block(kernel.body)
-        if not e.dead:
-            e.builder.branch(block_end)
 
     def _context(self, kind: ir.Type) -> Context:
         kind = widened(kind)

@@ -21,6 +21,8 @@ class Scratch:
         self.e = emission
         self.bytes = 0
         """Size so far."""
+        self.base: Any = None
+        """The address of the present block's part, None while there is one for all."""
 
     def reserve(self, size: int, alignment: int = ALIGNMENT) -> int:
         """The offset of a new part of `size` bytes, a multiple of 64 and of `alignment`, which is a power of two."""
@@ -31,7 +33,8 @@ class Scratch:
 
     def pointer(self, offset: int) -> Any:
         """The address of a part, at the builder's position."""
-        return self.e.builder.gep(self.e.builder.function.args[3], [self.e.i64(offset)], source_etype=ir.IntType(8))
+        base = self.e.builder.function.args[3] if self.base is None else self.base
+        return self.e.builder.gep(base, [self.e.i64(offset)], source_etype=ir.IntType(8))
 
 
 class Context:

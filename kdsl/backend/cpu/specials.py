@@ -18,12 +18,12 @@ _TOGETHER: Final = {"warp_index": nodes.WARP_SIZE, "warp_group_index": nodes.WAR
 
 
 _BAND: Final = 4
-"""Rows of blocks that run column by column."""
+"""Rows of blocks that run column by column, each block to its end."""
 _ORDERED: Final = (nodes.Atomic, nodes.Print, nodes.Fence, nodes.Instruction)
 """With these the order of blocks may show, or the kernel has hints for the order that it knows."""
 
 
-def _gains_by_order(kernel: nodes.Kernel) -> bool:
+def gains_by_order(kernel: nodes.Kernel) -> bool:
     """Whether a grid of several rows has blocks that are tiles, and read along both of their sides."""
     ops = list(nodes.walk(kernel.body))
     return kernel.block_dim[1] > 1 and any(isinstance(op, nodes.ForRange) for op in ops) and not any(isinstance(op, _ORDERED) for op in ops)
@@ -34,6 +34,8 @@ class Specials:
 
     def __init__(self, emission: Emission) -> None:
         self.e = emission
+        self.band = _BAND
+        """Rows of blocks that run column by column."""
         self.block: dict[str, Any] = {}
         """LLVM scalars of the block's indices."""
         self.block_number: Any = None
@@ -52,7 +54,7 @@ class Specials:
             self.block = {"block_idx.x": number, "block_idx.y": zero, "block_idx.z": zero}
             return
         x, y = (self._extent(f".grid_{axis}") for axis in "xy")
-        if not self.e.keeps_order and _gains_by_order(self.e.kernel):
+        if not self.e.keeps_order and gains_by_order(self.e.kernel):
             self._in_bands(number, x, y)
             return
         row = b.udiv(number, x)
@@ -65,7 +67,7 @@ class Specials:
         """Take the block that comes at a place: a few rows of blocks run column by column, so that what the blocks of a column read stays in a near cache
         until the last of them has read it.
         """
-        b, band = self.e.builder, self.e.i64(_BAND)
+        b, band = self.e.builder, self.e.i64(self.band)
         plane = b.mul(x, y)
         number = b.udiv(place, plane)
         among = b.sub(place, b.mul(number, plane))

@@ -34,7 +34,7 @@ _OUTWARD: Final = (
 )
 """Operations with which a kernel stays as it is: jumps, and what orders threads or memory."""
 
-_BOUNDS: Final = (nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Cast)
+BOUNDS: Final = (nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Cast)
 """What the bounds of the loop may be made of, since they are computed whether a thread comes to the loop or not."""
 
 
@@ -61,8 +61,8 @@ def cut(kernel: nodes.Kernel) -> nodes.Kernel:
     values = [op for op in first if not isinstance(op, nodes.Set)]
     if not all(isinstance(op, PURE) and not isinstance(op, nodes.Load | nodes.LoadVector | nodes.Result | nodes.Get) for op in values):
         return kernel
-    bounds = _needed(loop.start, loop.stop)
-    if not _is_worth_it(loop, Uniformity(kernel)) or not all(isinstance(op, _BOUNDS) for op in bounds):
+    bounds = needed(loop.start, loop.stop)
+    if not _is_worth_it(loop, Uniformity(kernel)) or not all(isinstance(op, BOUNDS) for op in bounds):
         return kernel
     outside = [op for op in values if op in bounds]
     values = [op for op in values if op not in bounds]
@@ -77,7 +77,7 @@ def cut(kernel: nodes.Kernel) -> nodes.Kernel:
     return dataclasses.replace(kernel, body=nodes.Block([*head, *_strips(loop, for_some), *for_some(rest)]))
 
 
-def _needed(*values: nodes.ValueOp) -> set[nodes.Op]:
+def needed(*values: nodes.ValueOp) -> set[nodes.Op]:
     """All that some values depend on, themselves included."""
     found: set[nodes.Op] = set()
     left = list(values)
