@@ -316,6 +316,12 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    turn = convert.turn()
+
+    def turned(of: Arrays, sequences: int) -> Case:
+        rows = sequences * CONTEXT
+        return Case(turn, (of.normal("packed", rows, WIDTH).reshape(1, 1, WIDTH, rows), of.normal("x", rows, WIDTH).reshape(1, 1, rows, WIDTH)))
+
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
         kernel = convert.combine(f32, bias=bias, gelu=bias, each=each)
 
@@ -332,6 +338,7 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
     return {
         "matmul_pack": pack(False),
         "matmul_pack, turned": pack(True),
+        "matmul_turn": turned,
         "matmul_combine": combine(False, 4),
         "matmul_combine, single": combine(False, 1),
         "matmul_combine, bias and GELU": combine(True, 4),

@@ -283,6 +283,7 @@ def kernel(
     cooperative: bool = ...,
     programmatic: bool = ...,
     spills: bool = ...,
+    resident: int = ...,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
@@ -296,20 +297,21 @@ def kernel(
     cooperative: Any = False,
     programmatic: Any = False,
     spills: bool = True,
+    resident: int = 1,
 ) -> Any:
     """Make a function a kernel.
 
     `grid` says how blocks are laid over the work (`elements`, `rows`, `tiles`, `sweep`, or explicit sizes along x, y, z); `block` is the number of
     threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
     arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing; with `spills=False` a build fails if ptxas, where it is at hand,
-    has to spill registers of a GPU. `cluster` is the number of blocks of a cluster, or up to three
+    has to spill registers of a GPU; with `resident=4` it gives each thread at most so many that four blocks fit on a multiprocessor. `cluster` is the number of blocks of a cluster, or up to three
     extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works; `programmatic=True` lets the kernel begin before what
     its stream holds has ended, for which it waits with `wait_for_dependencies()`.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
         raise TypeError('@kernel needs a grid, as in @kernel(grid=elements("y"))')
-    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic, "spills": spills}
+    attributes = {"cluster": cluster, "cooperative": cooperative, "programmatic": programmatic, "spills": spills, "resident": resident}
     return lambda decorated: Kernel(decorated, grid, block, requires, contract, **attributes)
 
 

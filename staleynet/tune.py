@@ -122,7 +122,7 @@ def tune(device: kdsl.Device, families: list[str], shapes: list[Shape]) -> Itera
             launch = product(numbers[precision], family, shape)
             runs = {}
             for name, schedule in schedules.SCHEDULES[family].items():
-                if shape[4:] == (True, True) and not getattr(schedule, "turns", True):
+                if not schedules.suits(schedule, shape[4:]):
                     continue
                 with schedules.forced(family, name), schedules.mma_alone() if family == "mma" else contextlib.nullcontext():
                     launch()

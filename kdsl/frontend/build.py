@@ -154,6 +154,7 @@ def _finish(ctx: Context) -> nodes.Kernel:
         shared_views=ctx.shared_views,
         attributes=ctx.declaration.attributes,
         spills=ctx.declaration.spills or ctx.checked,  # checks need registers, too
+        resident=ctx.declaration.resident,
     )
     convergence.check(kernel)
     clusters.check(kernel)

@@ -28,6 +28,8 @@ _MOST_ALONG: Final = (1024, 1024, 64)
 """Limits of a block, the same for every compute capability (CUDA programming guide, technical specifications)."""
 
 
+_MOST_RESIDENT: Final = 32
+"""Blocks that a multiprocessor holds at most (same place)."""
 _MOST_BLOCKS: Final = 2**31 - 1
 """Blocks along x (same place); the grid is one-dimensional."""
 
@@ -39,6 +41,7 @@ def declare(
     requires: Any = (),
     contract: bool = True,
     spills: bool = True,
+    resident: Any = 1,
     **more: Any,
 ) -> Declaration:
     """The declaration of a kernel; `more` are the arguments of `attributes`.
@@ -65,7 +68,15 @@ def declare(
         type_variables=tuple(variables),
         attributes=attributes(source, geometry, **more),
         spills=bool(spills),
+        resident=_resident(source, resident),
     )
+
+
+def _resident(source: Source, count: Any) -> int:
+    if not _is_whole(count) or not 1 <= count <= _MOST_RESIDENT:
+        hint = "resident= is the number of blocks that shall fit on a multiprocessor at a time"
+        raise KernelError(f"resident={count!r}: expected an integer from 1 to {_MOST_RESIDENT}", source.definition(), hint)
+    return int(count)
 
 
 def _parameters(source: Source) -> tuple[Parameter, ...]:

@@ -217,6 +217,8 @@ class Kernel:
     grid's clusters follow one another likewise."""
     spills: bool = True
     """Whether registers may be spilled to memory on a GPU; if not, code that does is refused."""
+    resident: int = 1
+    """Blocks for which a GPU's multiprocessor shall have registers at a time."""
 
     @property
     def threads(self) -> int:

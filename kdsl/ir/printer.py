@@ -33,6 +33,8 @@ class _Printer:
         )
         if str(kernel.attributes):
             self.lines.append(f"  {kernel.attributes}")
+        if kernel.resident > 1:
+            self.lines.append(f"  resident {kernel.resident}")
         for array, name in self.arrays.items():
             aligned = f" align {array.alignment}" if array.alignment != ALIGNMENT else ""
             swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""

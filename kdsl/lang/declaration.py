@@ -60,3 +60,5 @@ class Declaration:
     """What it asks of its launches beyond a grid of blocks."""
     spills: bool = True
     """Whether registers may be spilled to memory on a GPU."""
+    resident: int = 1
+    """Blocks for which a GPU's multiprocessor shall have registers at a time."""

@@ -21,6 +21,7 @@ from kdsl import (
     i64,
     kernel,
     launch_dependents,
+    local_array,
     shared_array,
     struct,
     sync_threads,
@@ -112,6 +113,44 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
                     put(y, p, q, row, k, converted(x[p, q, row, k]) if row < x.shape[2] and k < x.shape[3] else target(0))
 
     return matmul_pack
+
+
+def turn(*, early: bool = False) -> Kernel:
+    """The kernel y <- x^T for matrices of f32 whose rows consist of whole vectors of four: x is given as (p, q, k, n), y as (p, q, n, k). `early` as above."""
+
+    @kernel(
+        grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(2 * TILE, 2 * TILE)),
+        block=256,
+        requires=(
+            "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
+            "x.shape[2] == y.shape[3] and x.shape[3] == y.shape[2]",
+        ),
+        programmatic=early,
+        spills=False,
+    )
+    def matmul_turn(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
+        """4 x 4 elements per thread, turned in registers: the lanes of a warp read 128 bytes of each of 4 rows at once, and write 64 bytes of each of 8."""
+        tile = tile_index()
+        p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
+        lane, warp = thread_idx.x % 32, thread_idx.x // 32
+        of, to = as_vectors(x, 4), as_vectors(y, 4)
+        n = tile.row // 4 + 8 * (warp % 2) + lane % 8  # in fours, like k
+        k = tile.column // 4 + 4 * (warp // 2) + lane // 8
+        if early:
+            wait_for_dependencies()
+            launch_dependents()
+        if p < x.shape[0] and q < x.shape[1] and p < y.shape[0] and n < of.shape[3] and k < to.shape[3]:
+            found = local_array((4, 4), f32)
+            for i in unroll(4):
+                if 4 * k + i < of.shape[2]:
+                    four = of[p, q, 4 * k + i, n]
+                    for e in unroll(4):
+                        found[i, e] = four[e]
+            for e in unroll(4):
+                if 4 * n + e < to.shape[2]:
+                    to[p, q, 4 * n + e, k] = f32x4(found[0, e], found[1, e], found[2, e], found[3, e])
+
+    return matmul_turn
 
 
 def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, down: int = 1, early: bool = False) -> Kernel:

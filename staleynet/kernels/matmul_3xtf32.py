@@ -17,7 +17,6 @@ from kdsl import (
     TensorMap,
     as_vectors,
     barrier_arrive,
-    barrier_arrive_expect,
     barrier_init,
     barrier_sync,
     barrier_wait,
@@ -29,7 +28,6 @@ from kdsl import (
     f32,
     f32x4,
     fence_async_proxy,
-    fence_barrier_init,
     function,
     grid_dim,
     i32,
@@ -40,16 +38,12 @@ from kdsl import (
     is_first_thread,
     kernel,
     lane_index,
-    launch_dependents,
     ldmatrix,
     local_array,
-    prefetch_map,
     shared_array,
     shared_barriers,
     shuffle,
-    sync_threads,
     thread_idx,
-    tma_load,
     tma_reduce,
     tma_store,
     u32,
@@ -64,13 +58,16 @@ from kdsl import (
     wgmma_wait,
 )
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
-from staleynet.kernels.tile_order import place
+from staleynet.kernels.matmul_ring import bringing, set_up
+from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, boxes, lane_now, read_blocks, rows_of
+from staleynet.kernels.tile_order import order_of, placed
 
 GROUPS = 2
 """Warpgroups that multiply, 64 rows each; a third one loads, a fourth one splits B."""
 ROWS = 64 * GROUPS
 """Rows of a tile of C."""
+BUFFERS = 2
+"""Buffers of a warpgroup for results on their way out."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +126,17 @@ def split_and_turn(tile: Any, low: Any, s: i64, box: i64, number: i64) -> None:
             put(tile, low, s, box, 4 * column + e, row, f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e]))
 
 
-def product(schedule: Schedule, *, a_across: bool, b_across: bool) -> Kernel:
+def product(schedule: Schedule, *, a_across: bool, b_across: bool, parts: int = 1) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n.
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. With several `parts` A and B are one
+    matrix each, and C has the sums of each part along k.
     """
     COLUMNS, STAGES, GROUP = schedule.columns, schedule.stages, schedule.group
     SUMS = COLUMNS // 2
-    STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
+    PARTS = parts
+    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across)
+    LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
 
     @function
@@ -158,16 +158,26 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool) -> Kernel:
                 high[i // STEP, e], low[i // STEP, e] = y, rest(x[e], y)
 
     @function
-    def multiply(sums: Any, high: Any, low: Any, right: Any, right_low: Any, s: u32, first: i64) -> None:
-        """Start the three products of half a stage, the small ones first."""
-        wgmma_fence()
+    def start_small(sums: Any, high: Any, low: Any, right: Any, right_low: Any, s: u32, first: i64) -> None:
+        """Start the two small products of half a stage."""
         for k in unroll(0, HALF, STEP):
             wgmma(sums, low[k // STEP, :], (), right, (s, 0, 0, first + k), accumulate=first + k > 0)
         for k in unroll(0, HALF, STEP):
             wgmma(sums, high[k // STEP, :], (), right_low, (s, 0, 0, first + k))
+
+    @function
+    def hold(part: Any) -> None:
+        """Keep fragments in their registers until here. Products that are under way read them, which neither LLVM nor ptxas knows: what is fetched meanwhile
+        would go to the same registers."""
+        for k in unroll(HALF // STEP):
+            for e in unroll(4):
+                inline_ptx("{ .reg .f32 kept; mov.f32 kept, {0}; }", None, (part[k, e],), memory=False)
+
+    @function
+    def start_large(sums: Any, high: Any, right: Any, s: u32, first: i64) -> None:
+        """Start the large one."""
         for k in unroll(0, HALF, STEP):
             wgmma(sums, high[k // STEP, :], (), right, (s, 0, 0, first + k))
-        wgmma_commit()
 
     @function
     def await_stage(full: Any, ready: Any, number: u32) -> None:
@@ -190,65 +200,36 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool) -> Kernel:
             f"a.shape[{inner_a}] == b.shape[{inner_b}]",
             f"c.shape[2] == a.shape[{5 - inner_a}]",
             f"c.shape[3] == b.shape[{5 - inner_b}]",
-            "c.shape[0] == a.shape[0] == b.shape[0]",
-            "c.shape[1] == a.shape[1] == b.shape[1]",
+            "c.shape[0] == a.shape[0] == b.shape[0]" if PARTS == 1 else f"c.shape[0] == {PARTS} and a.shape[0] == b.shape[0] == 1",
+            "c.shape[1] == a.shape[1] == b.shape[1]" if PARTS == 1 else "c.shape[1] == a.shape[1] == b.shape[1] == 1",
         ),
         programmatic=True,
         spills=False,
     )
     def matmul_3xtf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
         """C <- alpha A B (+ C), tile after tile."""
-        left = shared_array((STAGES, ROWS // BOX, BOX, DEPTH), f32, swizzle=128)
-        right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
-        right_low = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
-        out = shared_array((GROUPS, 64, BOX), f32, swizzle=128)
+        left = shared_array(LEFT, f32, swizzle=128)
+        right = shared_array(RIGHT, f32, swizzle=128)
+        right_low = shared_array(RIGHT, f32, swizzle=128)
+        out = shared_array((BUFFERS, GROUPS, 64, BOX), f32, swizzle=128)
         full, ready, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
         if is_first_thread():
             for s in unroll(STAGES):
-                barrier_init(full, s, 1)
                 barrier_init(ready, s, 4)
-                barrier_init(empty, s, 4 * GROUPS)
-            fence_barrier_init()
-        sync_threads()
+        set_up(full, empty, STAGES, 4 * GROUPS)
         me = warp_group_index()
-        steps = (a.shape[inner_a] + DEPTH - 1) // DEPTH
-        across = u32((c.shape[3] + COLUMNS - 1) // COLUMNS)
-        down = u32((c.shape[2] + ROWS - 1) // ROWS)
-        heads = u32(c.shape[1])
-        count = i64(across * down * u32(c.shape[0]) * heads)
+        steps = (a.shape[inner_a] + PARTS * DEPTH - 1) // (PARTS * DEPTH)
+        order = order_of(c.shape[0], c.shape[1], c.shape[2], c.shape[3], ROWS, COLUMNS, GROUP)
         wait_for_dependencies()
         if me == GROUPS:
             decrease_registers(48)
             if warp_index() == 4 * GROUPS and elect_one():
-                prefetch_map(a)
-                prefetch_map(b)
-                number = 0
-                for tile in range(block_idx.x, count, grid_dim.x):
-                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                    for step in range(steps):
-                        s = number % STAGES
-                        k = step * DEPTH
-                        barrier_wait(empty, s, number // STAGES + 1)
-                        barrier_arrive_expect(full, s, STAGE_BYTES)
-                        for piece in unroll(ROWS // BOX):
-                            row = y * ROWS + BOX * piece
-                            if a_across:
-                                tma_load(left, (s, piece), a, (p, q, k, row), full, s)
-                            else:
-                                tma_load(left, (s, piece), a, (p, q, row, k), full, s)
-                        for piece in unroll(COLUMNS // BOX):
-                            column = x * COLUMNS + BOX * piece
-                            if b_across:
-                                tma_load(right, (s, piece), b, (p, q, k, column), full, s)
-                            else:
-                                tma_load(right, (s, piece), b, (p, q, column, k), full, s)
-                        number += 1
-                launch_dependents()
+                bring(left, right, a, b, full, empty, order, steps)
         elif me == GROUPS + 1:
             decrease_registers(64)
             number = 0
             own = warp_index() % 4
-            for _tile in range(block_idx.x, count, grid_dim.x):
+            for _tile in range(block_idx.x, order.count, grid_dim.x):
                 for _step in range(steps):
                     s = number % STAGES
                     barrier_wait(full, s, number // STAGES)
@@ -268,44 +249,57 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool) -> Kernel:
             warp = warp_index() % (4 * GROUPS)
             number = 0
             leader = thread_idx.x % 128 == 0
-            for tile in range(block_idx.x, count, grid_dim.x):
-                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+            for tile in range(block_idx.x, order.count, grid_dim.x):
+                p, q, y, x = placed(order, tile)
                 total, sums = local_array(SUMS, f32), local_array(SUMS, f32)
                 high, low = local_array((HALF // STEP, 4), f32), local_array((HALF // STEP, 4), f32)
-                next_high, next_low = local_array((HALF // STEP, 4), f32), local_array((HALF // STEP, 4), f32)
+                high_2, low_2 = local_array((HALF // STEP, 4), f32), local_array((HALF // STEP, 4), f32)
+                next_high = local_array((HALF // STEP, 4), f32)
                 first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
                 await_stage(full, ready, first)
-                fetch(high, low, left, twos, first % STAGES, 0, warp)
+                fetch(next_high, low, left, twos, first % STAGES, 0, warp)
                 for step in range(steps):
-                    # fragments are read and split while the products of those before run
+                    # Fragments are read and split while products of those before run. The small products of a stage come first, since the sums of the
+                    # large ones cut off what is added to them.
                     now = first + u32(step)
-                    multiply(sums, high, low, right, right_low, now % STAGES, 0)
-                    fetch(next_high, next_low, left, twos, now % STAGES, HALF, warp)
-                    multiply(sums, next_high, next_low, right, right_low, now % STAGES, HALF)
+                    for i in unroll(HALF // STEP):
+                        for e in unroll(4):
+                            high[i, e] = next_high[i, e]
+                    wgmma_fence()
+                    start_small(sums, high, low, right, right_low, now % STAGES, 0)
+                    wgmma_commit()
+                    fetch(high_2, low_2, left, twos, now % STAGES, HALF, warp)
+                    wgmma_fence()
+                    start_small(sums, high_2, low_2, right, right_low, now % STAGES, HALF)
+                    start_large(sums, high, right, now % STAGES, 0)
+                    start_large(sums, high_2, right, now % STAGES, HALF)
+                    wgmma_commit()
                     wgmma_wait(1)
                     if step + 1 < steps:
                         await_stage(full, ready, now + 1)
-                        fetch(high, low, left, twos, (now + 1) % STAGES, 0, warp)
+                        fetch(next_high, low, left, twos, (now + 1) % STAGES, 0, warp)
                     finish(total, sums, empty, now)
+                    hold(high)
+                    hold(high_2)
                 number += steps
                 for piece in unroll(COLUMNS // BOX):
                     if leader:
-                        wait_stores()
+                        wait_stores(BUFFERS - 1)
                     barrier_sync(5 + warp // 4, 128)
                     lane = lane_now()
                     row = 32 * (warp // 2 % 2) + rows_of(lane, warp, 2) if a_across else 16 * (warp % 4) + lane // 4
                     column = 2 * (lane % 4)
                     for i in unroll(16):
                         down_by = i // 2 % 2 if a_across else 8 * (i // 2 % 2)
-                        out[warp // 4, row + down_by, column + 8 * (i // 4) + i % 2] = w.alpha * total[16 * piece + i]
+                        out[piece % BUFFERS, warp // 4, row + down_by, column + 8 * (i // 4) + i % 2] = w.alpha * total[16 * piece + i]
                     fence_async_proxy()
                     barrier_sync(5 + warp // 4, 128)
                     if leader:
                         top = y * ROWS + 64 * u32(warp // 4)
                         if w.accumulate != 0:
-                            tma_reduce(c, (p, q, top, x * COLUMNS + BOX * piece), out, warp // 4)
+                            tma_reduce(c, (p, q, top, x * COLUMNS + BOX * piece), out, (piece % BUFFERS, warp // 4))
                         else:
-                            tma_store(c, (p, q, top, x * COLUMNS + BOX * piece), out, warp // 4)
+                            tma_store(c, (p, q, top, x * COLUMNS + BOX * piece), out, (piece % BUFFERS, warp // 4))
                         commit_stores()
             if leader:
                 wait_stores()

@@ -16,7 +16,6 @@ from kdsl import (
     TensorMap,
     barrier_arrive,
     barrier_arrive_named,
-    barrier_init,
     barrier_sync,
     barrier_wait,
     bf16x2_bits,
@@ -27,23 +26,18 @@ from kdsl import (
     f16x2_bits,
     f32,
     fence_async_proxy,
-    fence_barrier_init,
     function,
     grid_dim,
     i64,
     increase_registers,
-    is_first_thread,
     kernel,
     lane_index,
-    launch_dependents,
     local_array,
-    prefetch_map,
     shared_array,
     shared_barriers,
     shuffle,
     stmatrix,
     struct,
-    sync_threads,
     thread_idx,
     tma_reduce,
     tma_store,
@@ -58,8 +52,8 @@ from kdsl import (
     wgmma_wait,
 )
 from staleynet.kernels.matmul_epilogue import ending, leaving
-from staleynet.kernels.matmul_ring import ROW_BYTES, ring
-from staleynet.kernels.tile_order import place
+from staleynet.kernels.matmul_ring import ROW_BYTES, bringing, ring, set_up
+from staleynet.kernels.tile_order import order_of, placed
 
 GROUPS = 2
 """Warpgroups that multiply; a third one loads."""
@@ -122,7 +116,7 @@ def product(
     TO_F32 = result is f32
     TO_F16 = result.name == "f16"
     tiles = ring(element, ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across, a_passes=a_passes)
-    DEPTH, A_SHAPE, B_SHAPE, load, multiply = tiles.depth, tiles.left, tiles.right, tiles.load, tiles.multiply
+    DEPTH, A_SHAPE, B_SHAPE, multiply, bring = tiles.depth, tiles.left, tiles.right, tiles.multiply, bringing(tiles, ROWS, COLUMNS)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
     ended, leave = ending(result, bias=bias, gelu=gelu), leaving(result, OWN_ROWS, pairs=pairs and not TO_F32)
     OUT: Any = TensorMap[result, D4] if mapped else SliceMut[result, D4]
@@ -187,41 +181,23 @@ def product(
         out = shared_array((GROUPS, BUFFERS, OWN_ROWS, WIDE), result, swizzle=ROW_BYTES)
         full = shared_barriers(STAGES)
         empty = shared_barriers(STAGES)
-        if is_first_thread():
-            for s in unroll(STAGES):
-                barrier_init(full, s, 1)
-                barrier_init(empty, s, 1 if TURNS else GROUPS)
-            fence_barrier_init()
-        sync_threads()
+        set_up(full, empty, STAGES, 1 if TURNS else GROUPS)
         me = warp_group_index()
         steps = (a.shape[inner_a] + DEPTH - 1) // DEPTH
-        across = u32((c.shape[3] + COLUMNS - 1) // COLUMNS)
-        down = u32((c.shape[2] + ROWS - 1) // ROWS)
-        heads = u32(c.shape[1])
-        count = i64(across * down * u32(c.shape[0]) * heads)
+        order = order_of(c.shape[0], c.shape[1], c.shape[2], c.shape[3], ROWS, COLUMNS, GROUP)
         wait_for_dependencies()
         if me == GROUPS:
             decrease_registers(40)
             if warp_index() == 4 * GROUPS and elect_one():
-                prefetch_map(a)
-                prefetch_map(b)
-                k = 0
-                for tile in range(block_idx.x, count, grid_dim.x):
-                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                    for step in range(steps):
-                        s = k % STAGES
-                        barrier_wait(empty, s, k // STAGES + 1)
-                        load(left, right, a, b, full, s, p, q, y * ROWS, x * COLUMNS, step * DEPTH)
-                        k += 1
-                launch_dependents()
+                bring(left, right, a, b, full, empty, order, steps)
         else:
             increase_registers(232)
             stride = GROUPS if TURNS else 1
             k = me * steps if TURNS else 0
             if TURNS and me == 1:
                 barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
-            for tile in range(block_idx.x + (me * grid_dim.x if TURNS else 0), count, stride * grid_dim.x):
-                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+            for tile in range(block_idx.x + (me * grid_dim.x if TURNS else 0), order.count, stride * grid_dim.x):
+                p, q, y, x = placed(order, tile)
                 upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
                 shift = local_array(SHIFTS, f32)
                 if bias:

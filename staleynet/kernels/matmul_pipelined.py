@@ -15,10 +15,12 @@ from kdsl import (
     Slice,
     SliceMut,
     as_vectors,
+    block_idx,
     f32,
     f32x4,
     function,
     i64,
+    inline_ptx,
     kernel,
     lane_index,
     launch_dependents,
@@ -26,13 +28,39 @@ from kdsl import (
     shared_array,
     sync_threads,
     thread_idx,
+    u32,
     unroll,
     wait_for_dependencies,
     warp_index,
 )
 from staleynet.kernels.convert import Ending
 from staleynet.kernels.matmul_tile import LANE_COLUMNS, LANE_ROWS, add_products, write_tile
-from staleynet.kernels.tile_order import place_of_block
+from staleynet.kernels.tile_order import place_of, place_of_block
+
+
+@function
+def its_block() -> u32:
+    return u32(block_idx.x)
+
+
+@function
+def its_thread() -> u32:
+    return u32(thread_idx.x)
+
+
+@function
+def block_now() -> u32:
+    """The block, read anew: what is computed from it is not kept in registers over the loop of products."""
+    block: u32 = inline_ptx("mov.u32 {0}, %ctaid.x;", u32, (), memory=False, cpu=its_block)
+    return block
+
+
+@function
+def thread_now() -> i64:
+    """Likewise the thread."""
+    thread: u32 = inline_ptx("mov.u32 {0}, %tid.x;", u32, (), memory=False, cpu=its_thread)
+    return i64(thread % 1024)
+
 
 SPREAD = 8
 """Vectors of four numbers over all banks of shared memory."""
@@ -54,6 +82,8 @@ class Schedule:
     """Steps of k per stage: 8, 16 or 32."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
+    resident: int = 1
+    """Blocks for which a multiprocessor shall have registers at a time."""
 
     @property
     def shared_bytes(self) -> int:
@@ -61,13 +91,12 @@ class Schedule:
         return (self.rows + self.columns) * self.depth * 4 * 2
 
 
-def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True, rest: bool = True, early: bool = False) -> Kernel:
+def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4, rest: bool = True, early: bool = False) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. Those of an operand
-    with k across begin at multiples of 16 bytes. `vectors` writes four columns of C at once, for which its rows begin at multiples of 16 bytes and have a
-    multiple of four elements. Without `rest`, k is a multiple of the depth of a stage. `early` lets blocks begin before the launch in front has ended, on GPUs
-    from compute capability 9.0 on.
+    with k across begin at multiples of 16 bytes. `each` columns of C are written at once: 1, or 2 or 4 if its rows consist of whole vectors of so many. Without
+    `rest`, k is a multiple of the depth of a stage. `early` lets blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
     """
     ROWS, COLUMNS, DEPTH, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.group
     WARP_ROWS, WARP_COLUMNS = schedule.warp_rows, schedule.warp_columns
@@ -76,6 +105,12 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
     UP = ROWS // WARP_ROWS // LANE_ROWS // 4  # vectors of rows of a thread
     SIDE = COLUMNS // WARP_COLUMNS // LANE_COLUMNS // 4
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
+
+    @function
+    def place_of_thread(warp: i64, lane: i64) -> tuple[i64, i64]:
+        """The first vectors of a thread's rows and columns in the tile."""
+        row = warp // WARP_COLUMNS * (ROWS // WARP_ROWS // 4) + lane // LANE_COLUMNS
+        return row, warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS // 4) + lane % LANE_COLUMNS
 
     @function
     def load(held: Any, fours: Any, p: i64, q: i64, first: i64, k: i64, extent: i64, across: bool) -> None:
@@ -134,6 +169,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
             *(() if rest else (f"a.shape[{inner_a}] == a.shape[{inner_a}] // {DEPTH} * {DEPTH}",)),
         ),
         programmatic=early,
+        resident=schedule.resident,
     )
     def matmul_pipelined(c: SliceMut[f32, D4], a: Slice[f32, D4], b: Slice[f32, D4], e: Ending) -> None:
         """C <- alpha A B (+ C), a tile per block."""
@@ -147,8 +183,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
         sums = local_array((4 * UP, 4 * SIDE), f32)
         lefts, rights = as_vectors(left, 4), as_vectors(right, 4)
         warp, lane = warp_index() % (WARP_ROWS * WARP_COLUMNS), lane_index()
-        my_row = warp // WARP_COLUMNS * (ROWS // WARP_ROWS // 4) + lane // LANE_COLUMNS
-        my_column = warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS // 4) + lane % LANE_COLUMNS
+        my_row, my_column = place_of_thread(warp, lane)
         u, v = local_array(4 * UP, f32), local_array(4 * SIDE, f32)
         a_fours, b_fours = as_vectors(a, 4), as_vectors(b, 4)
         a_held, b_held = local_array((ROWS * CHUNKS // THREADS, 4), f32), local_array((COLUMNS * CHUNKS // THREADS, 4), f32)
@@ -176,6 +211,10 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                     add_products(sums, u, v, 4 * UP, 4 * SIDE)
         if early:
             launch_dependents()
-        write_tile(c, sums, e, p, q, row, column, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, vectors)
+        to_p, to_q, to_y, to_x = place_of(c, ROWS, COLUMNS, GROUP, block_now())
+        t = thread_now()
+        my_row, my_column = place_of_thread(t // 32, t % 32)
+        to_row, to_column = i64(to_y) * ROWS, i64(to_x) * COLUMNS
+        write_tile(c, sums, e, i64(to_p), i64(to_q), to_row, to_column, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each)
 
     return matmul_pipelined

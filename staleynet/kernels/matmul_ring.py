@@ -6,7 +6,25 @@ Left out: who waits for which stage, which is the kernels' own (`matmul_hopper.p
 from dataclasses import dataclass
 from typing import Any
 
-from kdsl import barrier_arrive_expect, function, i64, tma_load, u32, unroll, wgmma
+from kdsl import (
+    barrier_arrive_expect,
+    barrier_init,
+    barrier_wait,
+    block_idx,
+    fence_barrier_init,
+    function,
+    grid_dim,
+    i64,
+    is_first_thread,
+    launch_dependents,
+    prefetch_map,
+    sync_threads,
+    tma_load,
+    u32,
+    unroll,
+    wgmma,
+)
+from staleynet.kernels.tile_order import placed
 
 ROW_BYTES = 128
 """Bytes of a row of a swizzled tile."""
@@ -24,8 +42,45 @@ class Ring:
     """Steps of k of a stage, 128 bytes of them."""
     load: Any
     """load(left, right, a, b, full, s, p, q, row, column, k): bring the tiles of stage s from row `row` of A and column `column` of B, from k on."""
-    multiply: Any
-    """multiply(sums, left, right, s, row): add the products of stage s, 64 rows from `row` on."""
+    multiply: Any = None
+    """multiply(sums, left, right, s, row): add the products of stage s, 64 rows from `row` on. None where the kernel has its own way."""
+
+
+@function
+def set_up(full: Any, empty: Any, stages: i64, multipliers: u32) -> None:
+    """Make the barriers of a ring ready for the block: a stage is full when its bytes have come, and empty when so many threads have said so."""
+    if is_first_thread():
+        for s in unroll(stages):
+            barrier_init(full, s, 1)
+            barrier_init(empty, s, multipliers)
+        fence_barrier_init()
+    sync_threads()
+
+
+def bringing(tiles: Ring, rows: int, columns: int, parts: int = 1) -> Any:
+    """The function bring(left, right, a, b, full, empty, order, steps): one thread loads the tiles of A and B of all that the block computes, stage after
+    stage, `steps` for each tile of `rows` x `columns`. Of several `parts` along k, which the first axis of C's batch counts, each has so many steps; what lies
+    behind the last k is 0."""
+    ROWS, COLUMNS, STAGES, DEPTH, PARTS, load = rows, columns, tiles.left[0], tiles.depth, parts, tiles.load
+
+    @function
+    def bring(left: Any, right: Any, a: Any, b: Any, full: Any, empty: Any, order: Any, steps: i64) -> None:
+        prefetch_map(a)
+        prefetch_map(b)
+        k = 0
+        for tile in range(block_idx.x, order.count, grid_dim.x):
+            p, q, y, x = placed(order, tile)
+            for step in range(steps):
+                s = k % STAGES
+                barrier_wait(empty, s, k // STAGES + 1)
+                if PARTS > 1:
+                    load(left, right, a, b, full, s, 0, 0, y * ROWS, x * COLUMNS, (i64(p) * steps + step) * DEPTH)
+                else:
+                    load(left, right, a, b, full, s, p, q, y * ROWS, x * COLUMNS, step * DEPTH)
+                k += 1
+        launch_dependents()
+
+    return bring
 
 
 def ring(element: Any, rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool, a_passes: bool = False) -> Ring:

@@ -14,7 +14,6 @@ from kdsl import (
     TensorMap,
     as_vectors,
     barrier_arrive,
-    barrier_arrive_expect,
     barrier_init,
     barrier_sync,
     barrier_wait,
@@ -26,7 +25,6 @@ from kdsl import (
     f32x2,
     f32x4,
     fence_async_proxy,
-    fence_barrier_init,
     function,
     grid_dim,
     i64,
@@ -35,15 +33,11 @@ from kdsl import (
     is_first_thread,
     kernel,
     lane_index,
-    launch_dependents,
     local_array,
-    prefetch_map,
     shared_array,
     shared_barriers,
     shuffle,
-    sync_threads,
     thread_idx,
-    tma_load,
     tma_reduce,
     tma_store,
     u32,
@@ -58,8 +52,9 @@ from kdsl import (
     wgmma_wait,
 )
 from staleynet.kernels.matmul_hopper import Work
-from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, lane_now, read_blocks, rows_of
-from staleynet.kernels.tile_order import place
+from staleynet.kernels.matmul_ring import bringing, set_up
+from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, boxes, lane_now, read_blocks, rows_of
+from staleynet.kernels.tile_order import order_of, placed
 
 GROUPS = 2
 """Warpgroups that multiply, one below the other; another one loads, and where B is turned one more does that."""
@@ -78,6 +73,11 @@ class Schedule:
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
 
+    buffers: int = 2
+    """Buffers of a warp (or of two that share a box of rows) for results on their way out."""
+    copies: bool = False
+    """Whether, of two operands with k across, the smaller one is copied with k along its rows first, and not turned tile by tile."""
+
     @property
     def rows(self) -> int:
         """Rows of a tile of C."""
@@ -85,8 +85,8 @@ class Schedule:
 
     @property
     def turns(self) -> bool:
-        """Whether it leaves registers for a warpgroup that turns B."""
-        return self.columns <= 128
+        """Whether a warpgroup turns B, for which registers are left."""
+        return self.columns <= 128 and not self.copies
 
 
 @function
@@ -102,17 +102,19 @@ def turn(tile: Any, s: i64, box: i64, number: i64) -> None:
             fours[s, box, 4 * column + e, row] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
 
 
-def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
+def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
 
     A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
-    maps of A and B round to tf32.
+    maps of A and B round to tf32. With several `parts` A and B are one matrix each, and C has the sums of each part along k.
     """
     ROWS, COLUMNS, STAGES, GROUP, HALVES = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.halves
     EACH = 2 * HALVES  # neighbouring rows of C of a lane
     SHARE = 2 // HALVES  # warps that have a box together
     SUMS = COLUMNS // 2
-    STAGE_BYTES = (ROWS + COLUMNS) * DEPTH * 4
+    PARTS, BUFFERS = parts, schedule.buffers
+    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
+    LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
     WARPGROUPS = GROUPS + 1 + int(b_across)
     MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (232, 40, 0)  # registers per thread; together no more than the block begins with
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
@@ -149,7 +151,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
             barrier_arrive(empty, number % STAGES)
 
     @function
-    def put(out: Any, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
+    def put(out: Any, buffer: i64, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
         """Write 32 columns of the warp's rows to a box."""
         lane = lane_now()
         row, column = rows_of(lane, warp, EACH), 2 * (lane % 4)
@@ -158,14 +160,14 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
             if c_across:
                 vectors = as_vectors(out, EACH)
                 if HALVES == 2:
-                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
+                    vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
                 else:
-                    vectors[warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
+                    vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
             else:
                 for e in unroll(2):
-                    out[warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
+                    out[buffer, warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
                     if HALVES == 2:
-                        out[warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
+                        out[buffer, warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
 
     @kernel(
         grid=("w.blocks",),
@@ -174,59 +176,35 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
             f"a.shape[2] == b.shape[{inner_b}]",
             f"c.shape[{down_c}] == a.shape[3]",
             f"c.shape[{side_c}] == b.shape[{5 - inner_b}]",
-            "c.shape[0] == a.shape[0] == b.shape[0]",
-            "c.shape[1] == a.shape[1] == b.shape[1]",
+            "c.shape[0] == a.shape[0] == b.shape[0]" if PARTS == 1 else f"c.shape[0] == {PARTS} and a.shape[0] == b.shape[0] == 1",
+            "c.shape[1] == a.shape[1] == b.shape[1]" if PARTS == 1 else "c.shape[1] == a.shape[1] == b.shape[1] == 1",
         ),
         programmatic=True,
         spills=False,
     )
     def matmul_tf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
         """C <- alpha A B (+ C), tile after tile."""
-        left = shared_array((STAGES, ROWS // BOX, DEPTH, BOX), f32, swizzle=128)
-        right = shared_array((STAGES, COLUMNS // BOX, BOX, DEPTH), f32, swizzle=128)
-        out = shared_array((ROWS // BOX, BOX, BOX), f32, swizzle=128)
+        left = shared_array(LEFT, f32, swizzle=128)
+        right = shared_array(RIGHT, f32, swizzle=128)
+        out = shared_array((BUFFERS, ROWS // BOX, BOX, BOX), f32, swizzle=128)
         full, turned, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
         if is_first_thread():
             for s in unroll(STAGES):
-                barrier_init(full, s, 1)
                 barrier_init(turned, s, 4)
-                barrier_init(empty, s, 4 * GROUPS)
-            fence_barrier_init()
-        sync_threads()
+        set_up(full, empty, STAGES, 4 * GROUPS)
         me = warp_group_index()
-        steps = (a.shape[2] + DEPTH - 1) // DEPTH
-        across = u32((c.shape[side_c] + COLUMNS - 1) // COLUMNS)
-        down = u32((c.shape[down_c] + ROWS - 1) // ROWS)
-        heads = u32(c.shape[1])
-        count = i64(across * down * u32(c.shape[0]) * heads)
+        steps = (a.shape[2] + PARTS * DEPTH - 1) // (PARTS * DEPTH)
+        order = order_of(c.shape[0], c.shape[1], c.shape[down_c], c.shape[side_c], ROWS, COLUMNS, GROUP)
         wait_for_dependencies()
         if me == GROUPS:
             decrease_registers(LOAD)
             if warp_index() == 4 * GROUPS and elect_one():
-                prefetch_map(a)
-                prefetch_map(b)
-                number = 0
-                for tile in range(block_idx.x, count, grid_dim.x):
-                    p, q, y, x = place(u32(tile), down, across, heads, GROUP)
-                    for step in range(steps):
-                        s = number % STAGES
-                        k = step * DEPTH
-                        barrier_wait(empty, s, number // STAGES + 1)
-                        barrier_arrive_expect(full, s, STAGE_BYTES)
-                        for piece in range(ROWS // BOX):
-                            tma_load(left, (s, piece), a, (p, q, k, y * ROWS + BOX * piece), full, s)
-                        for piece in range(COLUMNS // BOX):
-                            if b_across:
-                                tma_load(right, (s, piece), b, (p, q, k, x * COLUMNS + BOX * piece), full, s)
-                            else:
-                                tma_load(right, (s, piece), b, (p, q, x * COLUMNS + BOX * piece, k), full, s)
-                        number += 1
-                launch_dependents()
+                bring(left, right, a, b, full, empty, order, steps)
         elif b_across and me == GROUPS + 1:
             decrease_registers(TURN)
             number = 0
             own = warp_index() % 4
-            for _tile in range(block_idx.x, count, grid_dim.x):
+            for _tile in range(block_idx.x, order.count, grid_dim.x):
                 for _step in range(steps):
                     s = number % STAGES
                     barrier_wait(full, s, number // STAGES)
@@ -243,8 +221,8 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
             number = 0
             leader = thread_idx.x % (32 * SHARE) == 0
             warp = warp_index() % (4 * GROUPS)
-            for tile in range(block_idx.x, count, grid_dim.x):
-                p, q, y, x = place(u32(tile), down, across, heads, GROUP)
+            for tile in range(block_idx.x, order.count, grid_dim.x):
+                p, q, y, x = placed(order, tile)
                 upper, lower = local_array(SUMS, f32), local_array(SUMS if HALVES == 2 else 1, f32)
                 part, next_part = local_array((HALF // STEP, HALVES, 4), f32), local_array((HALF // STEP, HALVES, 4), f32)
                 first = shuffle(u32(number), 0)  # so that the assembler knows that all lanes have the same stage
@@ -266,18 +244,18 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool) -> Kernel:
                 row = y * ROWS + BOX * u32(warp // SHARE)
                 for piece in unroll(COLUMNS // BOX):
                     if leader:
-                        wait_stores()
+                        wait_stores(BUFFERS - 1)
                     barrier_sync(5 + warp // SHARE, 32 * SHARE)
-                    put(out, warp, upper, lower, piece, w.alpha)
+                    put(out, piece % BUFFERS, warp, upper, lower, piece, w.alpha)
                     fence_async_proxy()
                     barrier_sync(5 + warp // SHARE, 32 * SHARE)
                     if leader:
                         column = x * COLUMNS + BOX * piece
                         to_row, to_column = (column, row) if c_across else (row, column)
                         if w.accumulate != 0:
-                            tma_reduce(c, (p, q, to_row, to_column), out, warp // SHARE)
+                            tma_reduce(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
                         else:
-                            tma_store(c, (p, q, to_row, to_column), out, warp // SHARE)
+                            tma_store(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
                         commit_stores()
             if leader:
                 wait_stores()

@@ -6,7 +6,7 @@ A thread has vectors of four neighbouring rows and columns; lanes that lie side 
 
 from typing import Any
 
-from kdsl import as_vectors, f32x4, fma, function, i64, unroll
+from kdsl import as_vectors, f32, f32x2, f32x4, fma, function, i64, unroll
 
 LANE_ROWS, LANE_COLUMNS = 8, 4
 """How the lanes of a warp lie over its part of a tile."""
@@ -25,41 +25,41 @@ def add_products(sums: Any, u: Any, v: Any, rows: i64, columns: i64) -> None:
 
 
 @function
+def taken(sums: Any, alpha: f32, i: i64, j: i64, each: i64) -> Any:
+    """`each` neighbouring results of a thread, from column j of its sums on."""
+    if each == 4:
+        return alpha * f32x4(sums[i, j], sums[i, j + 1], sums[i, j + 2], sums[i, j + 3])
+    elif each == 2:
+        return alpha * f32x2(sums[i, j], sums[i, j + 1])
+    else:
+        return alpha * sums[i, j]
+
+
+@function
 def write_tile(
     c: Any, sums: Any, e: Any, p: i64, q: i64, row: i64, column: i64, tile_rows: i64, tile_columns: i64, my_row: i64, my_column: i64,
-    rows: i64, columns: i64, vectors: bool,
+    rows: i64, columns: i64, each: i64,
 ) -> None:  # fmt: skip
     """Write, or add to C, what a thread has of the tile of `tile_rows` x `tile_columns` that begins at `row` and `column`; `my_row` and `my_column` count
-    vectors from there. `vectors` writes four columns at once."""
-    fours = as_vectors(c, 4) if vectors else c
+    vectors of four from there. `each` columns are written at once: 1, 2 or 4."""
+    to = as_vectors(c, each) if each > 1 else c
     if p < c.shape[0] and q < c.shape[1]:
-        if vectors and e.accumulate == 0 and row + tile_rows <= c.shape[2] and column + tile_columns <= c.shape[3]:
+        if each > 1 and e.accumulate == 0 and row + tile_rows <= c.shape[2] and column + tile_columns <= c.shape[3]:
             for i in unroll(rows):
-                for j in unroll(columns // 4):
+                for j in unroll(0, columns, each):
                     # the tile lies inside
-                    fours.unchecked[p, q, row + 4 * (my_row + LANE_ROWS * (i // 4)) + i % 4, column // 4 + my_column + LANE_COLUMNS * j] = (
-                        e.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
-                    )
+                    place = column // each + (my_column + LANE_COLUMNS * (j // 4)) * (4 // each) + j % 4 // each
+                    to.unchecked[p, q, row + 4 * (my_row + LANE_ROWS * (i // 4)) + i % 4, place] = taken(sums, e.alpha, i, j, each)
         else:
             for i in unroll(rows):
-                to = row + 4 * (my_row + LANE_ROWS * (i // 4)) + i % 4
-                if to < c.shape[2]:
-                    for j in unroll(columns // 4):
-                        first = column // 4 + my_column + LANE_COLUMNS * j
-                        if vectors:
-                            if first < fours.shape[3]:
-                                value = e.alpha * f32x4(sums[i, 4 * j], sums[i, 4 * j + 1], sums[i, 4 * j + 2], sums[i, 4 * j + 3])
-                                if e.accumulate != 0:
-                                    old = fours[p, q, to, first]
-                                    fours[p, q, to, first] = old + value
-                                else:
-                                    fours[p, q, to, first] = value
-                        else:
-                            for of in unroll(4):
-                                if 4 * first + of < c.shape[3]:
-                                    single = e.alpha * sums[i, 4 * j + of]
-                                    if e.accumulate != 0:
-                                        before = c[p, q, to, 4 * first + of]
-                                        c[p, q, to, 4 * first + of] = before + single
-                                    else:
-                                        c[p, q, to, 4 * first + of] = single
+                line = row + 4 * (my_row + LANE_ROWS * (i // 4)) + i % 4
+                if line < c.shape[2]:
+                    for j in unroll(0, columns, each):
+                        place = column // each + (my_column + LANE_COLUMNS * (j // 4)) * (4 // each) + j % 4 // each
+                        if place < to.shape[3]:
+                            value = taken(sums, e.alpha, i, j, each)
+                            if e.accumulate != 0:
+                                before = to[p, q, line, place]
+                                to[p, q, line, place] = before + value
+                            else:
+                                to[p, q, line, place] = value

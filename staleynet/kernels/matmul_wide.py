@@ -72,11 +72,11 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles."""
 
 
-def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool = True, rest: bool = True) -> Kernel:
+def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4, rest: bool = True) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches; all arrays have four dimensions, two of the batch and two of the matrix.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `vectors` writes
-    four columns of C at once, for which its rows begin at multiples of 16 bytes and have a multiple of four elements. Without `rest`, k is a multiple of the
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; rows contiguous. `each` columns of
+    C are written at once: 1, or 2 or 4 if its rows consist of whole vectors of so many. Without `rest`, k is a multiple of the
     depth of a stage.
     """
     ROWS, COLUMNS, DEPTH, STAGES, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.stages, schedule.group
@@ -244,7 +244,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, vectors: bool
                     add_products(sums, u, v, 4 * UP, 4 * SIDE)
             p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
             write_tile(
-                c, sums, e, i64(p), i64(q), i64(y) * ROWS, i64(x) * COLUMNS, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, vectors
+                c, sums, e, i64(p), i64(q), i64(y) * ROWS, i64(x) * COLUMNS, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each
             )
 
     return matmul_wide

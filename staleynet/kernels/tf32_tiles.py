@@ -6,7 +6,8 @@ row, column).
 
 from typing import Any
 
-from kdsl import as_vectors, function, i64, inline_ptx, u32, unroll
+from kdsl import as_vectors, barrier_arrive_expect, function, i64, inline_ptx, tma_load, u32, unroll
+from staleynet.kernels.matmul_ring import Ring
 
 BOX = 32
 """Rows and columns of a box that the copy engine brings or takes: 128 bytes."""
@@ -53,3 +54,27 @@ def read_blocks(found: Any, tile: Any, s: i64, box: i64, lane: i64) -> None:
             x = fours[s, box, 4 * row + j, column]
             for e in unroll(4):
                 found[i, j, e] = x[e]
+
+
+def boxes(rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool) -> Ring:
+    """A ring of `stages` tiles of `rows` rows of A and `columns` columns of B in boxes.
+
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n.
+    """
+    ROWS, COLUMNS = rows, columns
+
+    @function
+    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
+        barrier_arrive_expect(full, s, (ROWS + COLUMNS) * DEPTH * 4)
+        for piece in unroll(ROWS // BOX):
+            if a_across:
+                tma_load(left, (s, piece), a, (p, q, k, row + BOX * piece), full, s)
+            else:
+                tma_load(left, (s, piece), a, (p, q, row + BOX * piece, k), full, s)
+        for piece in unroll(COLUMNS // BOX):
+            if b_across:
+                tma_load(right, (s, piece), b, (p, q, k, column + BOX * piece), full, s)
+            else:
+                tma_load(right, (s, piece), b, (p, q, column + BOX * piece, k), full, s)
+
+    return Ring((stages, ROWS // BOX, BOX, DEPTH), (stages, COLUMNS // BOX, BOX, DEPTH), DEPTH, load)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Device, Kernel, f32
-from staleynet.kernels.convert import pack
+from staleynet.kernels.convert import pack, turn
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
@@ -75,6 +75,10 @@ class Matrix:
             and all(number % count == 0 for number in (*self.strides[:3], self.shape[3]))
         )
 
+    def columns(self, first: int, count: int) -> "Matrix":
+        """Some neighbouring columns."""
+        return Matrix(self.base[first * self.strides[3] :], (*self.shape[:3], count), self.strides)
+
     def split(self, parts: int) -> "Matrix":
         """The columns in parts, a matrix each; of a single matrix."""
         _, _, rows, columns = self.shape
@@ -100,10 +104,27 @@ def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False) -> Matrix:
     return made
 
 
+def turned_copy(x: Matrix) -> Matrix:
+    """A copy of matrices of f32 whose transposes the copy engine reads, such that it reads the copy."""
+    p, q, rows, columns = x.shape
+    if not x.turned.in_vectors(4) or columns % 4:
+        return packed(x, f32)
+    flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
+    made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
+    # Valid: the contract compares all extents, and a thread writes elements of its own.
+    _turn(on_hopper(x.base))(made.array, x.turned.array)
+    return made
+
+
 @functools.cache
 def nothing(device: Device) -> Array:
     """An array of f32 without elements, for parameters that a kernel does not read."""
     return device.empty(0, f32)
+
+
+@functools.cache
+def _turn(early: bool) -> Kernel:
+    return turn(early=early)
 
 
 @functools.cache
@@ -121,19 +142,25 @@ def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns
     return made, Matrix(flat, (parts, p * q, rows, columns), (p * q * size, size, wide, 1))
 
 
-def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
+def parts_along_k(precision: str, m: int, n: int, k: int, batch: int, *, equal: bool = True) -> int:
     """In how many parts the sums along k are computed, to be added in ascending order: where C has too few tiles to occupy a large GPU and k is long.
 
-    A function of the shape and the precision alone, so that all devices give the same bits.
+    A function of the shape and the precision alone, so that all devices give the same bits. Parts are multiples of 32 of k; if they need not be `equal` the
+    last one may be shorter.
     """
     rows, columns, depth, most = PARTS[precision]
     if batch != 1 or k < 4 * depth:
         return 1
     tiles = -(-m // rows) * -(-n // columns)
     wanted = min(most, k // depth, 132 // tiles if tiles <= 66 else 1)
-    while wanted > 1 and k % (32 * wanted):
+    while wanted > 1 and (k % (32 * wanted) if equal else (wanted - 1) * steps_of_part(k, wanted) >= k):
         wanted -= 1
     return wanted
+
+
+def steps_of_part(k: int, parts: int) -> int:
+    """Steps of k of all parts but the last one, a multiple of 32; of a single part all."""
+    return k if parts == 1 else -(-k // (32 * parts)) * 32
 
 
 def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:

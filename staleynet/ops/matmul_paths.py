@@ -7,7 +7,7 @@ that the product cannot write, another kernel that combines them.
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
@@ -16,13 +16,23 @@ from staleynet.kernels.convert import Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
-from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, partial_products, parts_in_stages
+from staleynet.ops.matmul_operands import (
+    Matrix,
+    nothing,
+    on_hopper,
+    packed,
+    partial_products,
+    parts_along_k,
+    parts_in_stages,
+    steps_of_part,
+    turned_copy,
+)
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
-_WIDE = 4096
-"""Rows or columns of C from which on, of two operands of tf32 with k across, a copy of the smaller one costs less than turning it tile by tile."""
 ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
+_TILE, _FEW, _NARROW = 128, 16, "pipelined 64x16"
+"""Columns of a usual tile of fp32, so many beyond whole ones as are computed by themselves, and the schedule for these."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
 
@@ -51,9 +61,9 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
     if not on_hopper(c.base) or takes_mma_alone():
         _mma(c, a, b, precision, parts, epilogue)
     elif precision == "3xtf32":
-        _three(c, a, b, parts, epilogue)
+        _three(c, a, b, epilogue)
     elif precision == "tf32" and (_is_across(a, f32) or _is_across(b, f32)):
-        _tf32(c, a, b, parts, epilogue)
+        _tf32(c, a, b, epilogue)
     else:
         _wgmma(c, a, b, precision, epilogue)
 
@@ -61,23 +71,40 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
 def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """The same in fp32 on the ordinary cores of a GPU; the bits are those of the other fp32 kernels."""
     has_engine = on_hopper(c.base)
-    (left, a_across), (right, b_across) = (_either_way(x, f32) if has_engine else _in_fours(x) for x in (a, b))
+    (left, a_across), (right, b_across) = (_either_way(x, f32, across=True) if has_engine else _in_fours(x) for x in (a, b))
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
-    in_fours = left.in_vectors(4) and right.in_vectors(4)
-    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
+    rest = _rest_of_columns(c, right) if has_engine and b_across and left.in_vectors(4) else 0
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule(family, out, k, (a_across, b_across))
-        rest = k % SCHEDULES[family][name].depth != 0
+    def launch(out: Matrix, right: Matrix, alpha: float, accumulate: int, known: str = "") -> None:
+        in_fours = left.in_vectors(4) and right.in_vectors(4)
+        family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
+        name = known or _schedule(family, out, k, (a_across, b_across))
+        each = next((each for each in (4, 2) if out.in_vectors(each)), 1)
         # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-        _fp32_kernel(name, a_across, b_across, out.in_rows and out.shape[3] % 4 == 0, rest, has_engine)(
+        _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
             out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
         )
 
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        if rest:
+            most = out.shape[3] - rest
+            launch(out.columns(0, most), right.columns(0, most), alpha, accumulate)
+            launch(out.columns(most, rest), right.columns(most, -(-rest // 4) * 4), alpha, accumulate, _NARROW)
+        else:
+            launch(out, right, alpha, accumulate)
+
     direct = epilogue.plain and c.base.dtype == f32 and (c.strides[3] == 1 or c.shape[3] == 1)
     through(product, c, parts, epilogue, direct=direct)
+
+
+def _rest_of_columns(c: Matrix, right: Matrix) -> int:
+    """How many of the last columns of C are better computed by themselves, in narrow tiles: few more than whole tiles. `right` is k x n."""
+    p, q, m, n = c.shape
+    rest, wide = n % _TILE, -(-n // 4) * 4  # vectors of four are read
+    readable = right.strides[2] >= wide and len(right.base) >= (right.shape[2] - 1) * right.strides[2] + wide
+    return rest if 0 < rest <= _FEW and n >= 4 * _TILE and m >= 8 * _TILE and p == q == 1 and readable else 0
 
 
 def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int, epilogue: Epilogue, *, direct: bool = False) -> None:
@@ -115,9 +142,7 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
 
     parts = parts_in_stages(m, n, k * element.itemsize, p * q)
     if parts > 1:
-        name = choose(
-            "parts", "sm_90", _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k // parts, parts), (a_across, b_across)
-        )
+        name = _chosen("parts", c, (m, n, k // parts, parts), (a_across, b_across))
         schedule = SCHEDULES["parts"][name]
         tiles = -(-m // schedule.rows) * -(-n // schedule.columns)
         work = Work(blocks=parts * tiles, alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
@@ -147,36 +172,39 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
     through(multiply, c, 1, epilogue, direct=c.in_rows or not epilogue.accumulate)
 
 
-def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
-    if _is_across(a, f32) and _is_across(b, f32) and max(c.shape[2:]) >= _WIDE:
-        a, b = (packed(a, f32), b) if c.shape[2] < c.shape[3] else (a, packed(b, f32))
-    c_across = not _is_across(a, f32)
+    p, q, m, n = c.shape
+    parts = parts_along_k("tf32", m, n, a.shape[3], p * q, equal=False)
+    steps = steps_of_part(a.shape[3], parts)
+    both = _is_across(a, f32) and _is_across(b, f32)
+    name = _chosen("tf32", c, (m, n, steps, p * q * parts), (True, True)) if both else ""
+    copies = both and SCHEDULES["tf32"][name].copies
+    c_across = not _is_across(a, f32) or (copies and m < n)
     if c_across:
         a, b = b, a
-    left, (right, b_across) = a.turned, _either_way(b, f32)
-    if parts > 1:
-        left, right = _split(left, True, parts), _split(right, b_across, parts)
+    left, (right, b_across) = a.turned, _either_way(turned_copy(b) if copies else b, f32)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         made = out.turned if c_across else out
-        name = _schedule("tf32", made, left.shape[2], (True, b_across))
-        work = _work(made, SCHEDULES["tf32"][name], alpha, accumulate)
+        chosen = name or _schedule("tf32", made, steps, (True, b_across))
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(name, b_across, c_across)(out.array, _rounding(left, BOX), _rounding(right, BOX), work)
+        _tf32_kernel(chosen, b_across, c_across, parts)(
+            out.array, _rounding(left, BOX), _rounding(right, BOX), _work(made, SCHEDULES["tf32"][chosen], alpha, accumulate)
+        )
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 
 
-def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
+def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
+    p, q, m, n = c.shape
+    parts = parts_along_k("3xtf32", m, n, a.shape[3], p * q, equal=False)
     (left, a_across), (right, b_across) = _either_way(a, f32), _either_way(b, f32)
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("3xtf32", out, left.shape[2 if a_across else 3], (a_across, b_across))
+        name = _schedule("3xtf32", out, steps_of_part(a.shape[3], parts), (a_across, b_across))
         # Valid: as above.
-        _three_kernel(name, a_across, b_across)(
+        _three_kernel(name, a_across, b_across, parts)(
             out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate)
         )
 
@@ -219,13 +247,13 @@ def _is_across(x: Matrix, element: Any) -> bool:
     return not _is_ready(x, element) and _is_ready(x.turned, element)
 
 
-def _either_way(x: Matrix, element: Any) -> tuple[Matrix, bool]:
-    """Matrices that the copy engine reads, and whether they are given transposed."""
+def _either_way(x: Matrix, element: Any, *, across: bool = False) -> tuple[Matrix, bool]:
+    """Matrices that the copy engine reads, and whether they are given transposed, as copies are if they lie `across`."""
     if _is_ready(x, element):
         return x, False
     if _is_ready(x.turned, element):
         return x.turned, True
-    return packed(x, element), False
+    return (packed(x.turned, element), True) if across else (packed(x, element), False)
 
 
 def _in_fours(x: Matrix) -> tuple[Matrix, bool]:
@@ -269,7 +297,11 @@ def _multiprocessors(x: Array) -> int:
 
 def _schedule(family: str, c: Matrix, k: int, across: tuple[bool, bool] = (False, False)) -> str:
     p, q, m, n = c.shape
-    return choose(family, c.base.device.target, _multiprocessors(c.base), c.base.device.shared_limit, (m, n, k, p * q), across)
+    return _chosen(family, c, (m, n, k, p * q), across)
+
+
+def _chosen(family: str, c: Matrix, shape: tuple[int, int, int, int], across: tuple[bool, bool]) -> str:
+    return choose(family, c.base.device.target, _multiprocessors(c.base), c.base.device.shared_limit, shape, across)
 
 
 @functools.cache
@@ -288,23 +320,28 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 
 
 @functools.cache
-def _tf32_kernel(name: str, b_across: bool, c_across: bool) -> Kernel:
-    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across)
+def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int = 1) -> Kernel:
+    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts)
 
 
 @functools.cache
-def _three_kernel(name: str, a_across: bool, b_across: bool) -> Kernel:
-    return matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=a_across, b_across=b_across)
+def _three_kernel(name: str, a_across: bool, b_across: bool, parts: int = 1) -> Kernel:
+    return matmul_3xtf32.product(SCHEDULES["3xtf32"][name], a_across=a_across, b_across=b_across, parts=parts)
 
 
 @functools.cache
-def _fp32_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest: bool, early: bool) -> Kernel:
+def _fp32_kernel(name: str, a_across: bool, b_across: bool, each: int, rest: bool, early: bool) -> Kernel:
     schedule = SCHEDULES["fp32"][name]
     if isinstance(schedule, matmul_wide.Schedule):
-        # ptxas spills 12 bytes where tiles of 128 x 192 have a rest of k, A alone across and results that leave as vectors
-        vectors &= not (schedule.columns == 192 and rest and a_across and not b_across)
-        return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
-    return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest, early=early)
+        # ptxas spills some bytes where results leave one by one from tiles of 256 x 128, or four at a time from some of 128 x 192
+        if each == 1 and schedule.rows == 256:
+            schedule = SCHEDULES["fp32"]["128x256"]
+        if schedule.columns == 192 and rest and a_across and not b_across:
+            each = 1
+        return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest)
+    if rest or a_across or not b_across:
+        schedule = replace(schedule, resident=1)  # else ptxas spills
+    return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest, early=early)
 
 
 @functools.cache

@@ -26,6 +26,8 @@ _PIPELINED: Final[dict[str, Any]] = {
     "pipelined 128x64": matmul_pipelined.Schedule(128, 64, 2, 2),
     "pipelined 64x128": matmul_pipelined.Schedule(64, 128, 1, 4),
     "pipelined 64x64": matmul_pipelined.Schedule(64, 64, 1, 2),
+    "pipelined 128x64 by four": matmul_pipelined.Schedule(128, 64, 2, 2, depth=8, resident=4),
+    "pipelined 64x16": matmul_pipelined.Schedule(64, 16, 2, 1, depth=32),
 }
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -51,13 +53,17 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "128x64": matmul_3xtf32.Schedule(64, 6),
     },
     "tf32": {
-        "256x128": matmul_tf32.Schedule(2, 128, 4),
-        "256x96": matmul_tf32.Schedule(2, 96, 4),
+        "256x128": matmul_tf32.Schedule(2, 128, 4, buffers=1),
+        "256x128 3": matmul_tf32.Schedule(2, 128, 3),
+        "256x96": matmul_tf32.Schedule(2, 96, 4, buffers=1),
         "256x64": matmul_tf32.Schedule(2, 64, 4),
         "128x256": matmul_tf32.Schedule(1, 256, 4),
-        "128x192": matmul_tf32.Schedule(1, 192, 5),
+        "128x192": matmul_tf32.Schedule(1, 192, 4),
         "128x128": matmul_tf32.Schedule(1, 128, 6),
         "128x64": matmul_tf32.Schedule(1, 64, 8),
+        "256x128 copied": matmul_tf32.Schedule(2, 128, 4, buffers=1, copies=True),
+        "256x96 copied": matmul_tf32.Schedule(2, 96, 4, buffers=1, copies=True),
+        "128x256 copied": matmul_tf32.Schedule(1, 256, 4, copies=True),
     },
     "fp32": {**_WIDE, **_PIPELINED},
     "wide": _WIDE,
@@ -81,6 +87,8 @@ _PIPELINED_SPEED: Final = {
     "pipelined 128x64": 0.78,
     "pipelined 64x128": 0.8,
     "pipelined 64x64": 0.75,
+    "pipelined 128x64 by four": 0.82,
+    "pipelined 64x16": 0.2,
 }
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {
@@ -98,7 +106,19 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
     },
     "parts": {"64x128": 0.85, "128x128": 0.93},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
-    "tf32": {"256x128": 1.0, "256x96": 0.96, "256x64": 0.78, "128x256": 1.03, "128x192": 0.9, "128x128": 0.8, "128x64": 0.54},
+    "tf32": {
+        "256x128": 1.0,
+        "256x128 3": 0.99,
+        "256x96": 0.96,
+        "256x64": 0.78,
+        "128x256": 1.03,
+        "128x192": 0.9,
+        "128x128": 0.8,
+        "128x64": 0.54,
+        "256x128 copied": 1.15,
+        "256x96 copied": 1.05,
+        "128x256 copied": 1.18,
+    },
     "fp32": {**_WIDE_SPEED, **_PIPELINED_SPEED},
     "wide": _WIDE_SPEED,
     "pipelined": _PIPELINED_SPEED,
@@ -111,6 +131,8 @@ _EDGE_IN_TURN: Final = 16
 """The same where one warpgroup stores its tile while the other one multiplies."""
 _ALONE: Final = 0.6
 """What is left of the speed where blocks have a single tile, and two warpgroups would take turns."""
+_COPY: Final = 3.5
+"""What copying an element of an operand of tf32 costs, in products of a multiprocessor."""
 _ALIKE: Final = 1.0
 """How far a shape may be from one of the table, in powers of two over all extents."""
 
@@ -173,6 +195,12 @@ def choose(
     return _chosen(family, target, multiprocessors, shared, shape, across)
 
 
+def suits(schedule: Any, across: tuple[bool, bool]) -> bool:
+    """Whether a schedule goes with the layouts of A and B: of tf32 there are some that turn an operand if both have k across, and some that copy it."""
+    copies = getattr(schedule, "copies", False)
+    return copies or getattr(schedule, "turns", True) if across == (True, True) else not copies
+
+
 def key(family: str, across: tuple[bool, bool]) -> str:
     """The name of a family in the table, with the layouts of A and B."""
     return family + " " + "".join("T" if side else "N" for side in across)
@@ -196,7 +224,7 @@ def _chosen(
     fitting = {
         name: schedule
         for name, schedule in SCHEDULES[family].items()
-        if getattr(schedule, "shared_bytes", 0) <= shared and (across != (True, True) or getattr(schedule, "turns", True))
+        if getattr(schedule, "shared_bytes", 0) <= shared and suits(schedule, across)
     }
 
     def cost(name: str) -> float:
@@ -206,7 +234,8 @@ def _chosen(
         in_turn = getattr(schedule, "in_turn", False)
         alone = _ALONE if in_turn and tiles <= multiprocessors else 1.0
         steps = k + (_EDGE_IN_TURN if in_turn else _EDGE)
-        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone))
+        copy = _COPY * batch * k * min(m, n) if getattr(schedule, "copies", False) else 0
+        return float(-(-tiles // multiprocessors) * rows * columns * steps / (_SPEED[family][name] * alone)) + copy
 
     return min(fitting, key=cost)
 

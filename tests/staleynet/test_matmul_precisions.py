@@ -15,7 +15,8 @@ import kdsl.testing
 from kdsl import bf16, f16, f32
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, matmul
-from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages
+from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
+from staleynet.ops.schedules import SCHEDULES, forced
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -113,7 +114,7 @@ def test_precisions_at_awkward_sizes(device: kdsl.Device, precision: Precision, 
 def test_transposed_operands(device: kdsl.Device, precision: Precision, turned: tuple[bool, bool, bool]) -> None:
     check(device, precision, (72, 136, 40), turned=turned, seed=1)
     if device.target != "cpu":
-        for size in [*LARGE, *([(264, 4104, 64)] if precision == "tf32" else [])]:  # of the last the smaller operand is copied
+        for size in LARGE:
             check(device, precision, size, turned=turned, seed=2)
 
 
@@ -151,6 +152,28 @@ def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     assert parts_along_k(precision, *size, 1) == (16 if precision == "3xtf32" else 8)
     check(device, precision, size, seed=13)
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "3xtf32"])
+def test_a_last_part_that_is_shorter(device: kdsl.Device, precision: Precision) -> None:
+    """On Hopper; elsewhere parts have the same length."""
+    size = (200, 300, 4132 if precision == "tf32" else 2084)
+    m, n, k = size
+    parts = parts_along_k(precision, m, n, k, 1, equal=False)
+    assert 1 < parts != parts_along_k(precision, m, n, k, 1)
+    assert k % steps_of_part(k, parts)
+    for turned in itertools.product((False, True), repeat=2):
+        check(device, precision, size, turned=(*turned, False), seed=27)
+    check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
+
+
+@pytest.mark.parametrize("name", [name for name, schedule in SCHEDULES["tf32"].items() if schedule.copies])
+def test_the_smaller_of_two_operands_is_copied(device: kdsl.Device, name: str) -> None:
+    """Where k lies across both; in vectors of four, and where there are none."""
+    with forced("tf32", name):
+        for size in ((72, 136, 40), (136, 72, 40), (130, 264, 70), (300, 200, 4128)):
+            check(device, "tf32", size, turned=(True, False, False), seed=29)
+        check(device, "tf32", (130, 262, 72), turned=(True, False, True), gap=2, batch=(2, 3), accumulate=True, seed=30)
 
 
 @pytest.mark.parametrize("element", [bf16, f16, f32], ids=str)
@@ -204,9 +227,17 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("3xtf32", 256, 256, 8192, 1) == 32
     assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
     assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
+    assert parts_along_k("tf32", 512, 1536, 8192, 1) == 4
+    assert parts_along_k("tf32", 512, 1536, 8192, 1, equal=False) == 5
+    assert steps_of_part(8192, 5) == 1664
+    for parts in range(1, 20):  # no part is empty
+        found = parts_along_k("tf32", 64, 64, 512 * parts + 31, 1, equal=False)
+        assert (found - 1) * steps_of_part(512 * parts + 31, found) < 512 * parts + 31
 
 
-@pytest.mark.parametrize("size", [(128, 256, 64), (200, 300, 100), (257, 1026, 640), (1024, 512, 512)], ids=str)
+@pytest.mark.parametrize(
+    "size", [(128, 256, 64), (200, 300, 100), (257, 1026, 640), (1030, 1026, 320), (1024, 523, 96), (1024, 512, 512)], ids=str
+)
 def test_fp32_has_the_bits_of_the_naive_kernel(device: kdsl.Device, size: tuple[int, int, int]) -> None:
     if device.target == "cpu" and size[2] > 100:
         pytest.skip("large sizes are for a GPU")

@@ -12,7 +12,7 @@ import pytest
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
-from staleynet.kernels.convert import combine, pack
+from staleynet.kernels.convert import combine, pack, turn
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -85,6 +85,15 @@ def test_tf32_with_k_across(name: str) -> None:
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
 
 
+def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_done() -> None:
+    """Of 3xtf32 the upper parts of the first half of a stage are multiplied last. Were the numbers of the next stage put into the same registers while those
+    products run, results would be wrong, as they were on an H200."""
+    ptx = matmul_3xtf32.product(SCHEDULES["3xtf32"]["128x128"], a_across=True, b_across=True).ptx("sm_90a")
+    first_of_last = re.findall(r"\{(%r\d+), %r\d+, %r\d+, %r\d+\}, %rd\d+, p, 1, 1;", ptx)[-4]
+    (carried,) = re.findall(rf"mov\.b32 \s*{first_of_last}, (%r\d+);", ptx)  # the variable of the loop, which goes into the product
+    assert len(re.findall(rf"cvt\.rn\.tf32\.f32 {carried},", ptx)) == 1  # in front of the loop, not in it
+
+
 def test_fp32_tiles_whose_results_leave_one_by_one() -> None:
     assert spills(_fp32_kernel("128x192", True, False, True, True, True), "sm_90a") == 0
 
@@ -122,6 +131,7 @@ def test_what_surrounds_products() -> None:
     for kernel in (pack(f32, bf16, turned=True), pack(bf16, bf16, turned=False), combine(bf16, bias=True, gelu=True, each=4), combine(f32)):
         assert spills(kernel, "sm_87") == 0
     assert spills(combine(f32, each=4, early=True), "sm_90a") == 0
+    assert spills(turn(early=True), "sm_90a") == 0
 
 
 def test_schedules_fit_a_block_and_tables_name_them() -> None:

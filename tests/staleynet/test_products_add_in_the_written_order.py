@@ -139,12 +139,13 @@ def test_the_pipelined_kernel_has_the_bits_of_the_model(device: kdsl.Device, a_a
     """With a tile small enough to be compiled for the CPU, which does not take this kernel by itself."""
     random = np.random.default_rng(2)
     schedule = Schedule(32, 32, 1, 2, depth=8)
-    for (m, n, k), rest, vectors in (
-        ((36, 68, 20), True, True),
-        ((4, 33 if not b_across else 36, 4), True, False),
-        ((32, 40, 24), False, True),
+    for (m, n, k), rest, each in (
+        ((36, 68, 20), True, 4),
+        ((4, 33 if not b_across else 36, 4), True, 1),
+        ((40, 38 if not b_across else 36, 8), True, 2),
+        ((32, 40, 24), False, 4),
     ):
-        kernel = pipelined(schedule, a_across=a_across, b_across=b_across, vectors=vectors, rest=rest)
+        kernel = pipelined(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest)
         for accumulate, scale in ((0, 1.0), (1, 1e-23)):
             a, b, c = ((random.standard_normal(shape) * scale).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
             left, right = (np.ascontiguousarray(x)[None, None] for x in (a.T if a_across else a, b if b_across else b.T))

@@ -74,8 +74,9 @@ class Entry:
         attribute(attributes, '"nvvm.maxntid"="{},{},{}"'.format(*kernel.block_dim))
         if kernel.attributes.cluster:  # the hardware's grid is linear, and so are its clusters
             attribute(attributes, f'"nvvm.cluster_dim"="{kernel.attributes.cluster_size},1,1"')
-        if any(isinstance(op, nodes.Instruction) and op.name in _SETS_REGISTERS for op in nodes.walk(kernel.body)):
-            attribute(attributes, '"nvvm.minctasm"="1"')  # so that ptxas knows how many each thread has at the start
+        # moving registers between warpgroups needs it, so that ptxas knows how many each thread has at the start
+        if kernel.resident > 1 or any(isinstance(op, nodes.Instruction) and op.name in _SETS_REGISTERS for op in nodes.walk(kernel.body)):
+            attribute(attributes, f'"nvvm.minctasm"="{kernel.resident}"')
         # LLVM would put the addresses of shared arrays into a table in global memory, which ptxas refuses
         attribute(attributes, '"no-jump-tables"="true"')
 
