@@ -1,21 +1,24 @@
-"""The three versions of the matrix product and PyTorch's in fp32 (TF32 off) on one device, at 1024, 4096 and the shapes of the model.
+"""The versions of the matrix product and PyTorch's in fp32 (TF32 off) on one device, at 1024, 4096 and the shapes of the model.
 
 python benchmarks/matmul_ladder.py [--device auto|cpu|cuda:0] [--case NAME ...] [--most GFLOP]
 
 A line per case with GFLOP/s of each, and the ratios of neighbouring rungs; the last line is `geomean RATIO`, the geometric mean over the
 cases of register-blocked against PyTorch (above 1: faster than PyTorch). Without PyTorch the last line says so. All products of a case read
-the same numbers, and their results are compared: the three versions must agree in every bit, PyTorch's up to rounding.
+the same numbers, and their results are compared: the versions must agree in every bit, PyTorch's up to rounding, and so those that
+sum parts along k. On a GPU there are two more rungs: the pipelined kernel and, on Hopper, that with warps that copy, each with the schedule that the model of
+the time chooses; `-` where they do not take the operands as they lie.
 
 Times are wall time around many launches that end in one synchronisation, the median of several such runs after a warm-up: figures of one
 run on one machine only.
 """
 
 import argparse
+import contextlib
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kdsl
+from staleynet.ops import schedules
 from staleynet.ops.matmul import Operand, Version, matmul, row_major, transposed
 
 VERSIONS: tuple[Version, ...] = ("naive", "tiled", "register_blocked")
+FASTER = {"pipelined": "pipelined", "copying": "wide"}
+"""The rungs above on a GPU, and the families of their schedules."""
 RUNS = 7
 """Timed runs of each product; the median counts."""
 RUN_SECONDS = 0.05
@@ -110,9 +116,34 @@ def measure(case: Case, device: kdsl.Device, torch: Any) -> dict[str, float]:
     for version, result in zip(VERSIONS[1:], results[1:], strict=True):
         if not np.array_equal(results[0], result):
             raise SystemExit(f"{case}: the results of naive and {version} differ")
+    for rung, family in FASTER.items() if device.target != "cpu" else ():
+        with forced(rung, family, case, device):
+
+            def fast() -> None:
+                matmul(c, left, right, m=case.m, n=case.n, k=case.k, sequences=case.batch)
+
+            fast()
+            if schedules.asked("fp32") is None and schedules.asked("pipelined") is None:
+                continue
+            speeds[rung] = case.gflop / seconds(fast, device.synchronize)
+            result = c.array.numpy()
+            if not np.array_equal(results[0], result):
+                np.testing.assert_allclose(result, results[0], rtol=0, atol=1e-5 * case.k)
+                print(f"{case}: {rung} sums parts along k")
     if torch is not None:
         speeds["peer"] = case.gflop / measure_peer(case, a, b, results[-1], str(device), torch)
     return speeds
+
+
+@contextlib.contextmanager
+def forced(rung: str, family: str, case: Case, device: kdsl.Device) -> Iterator[None]:
+    """Let products in fp32 take the kernels of a rung."""
+    across = case.a_transposed, not case.b_transposed
+    shape = case.m, case.n, case.k, case.batch
+    multiprocessors = int(getattr(device, "multiprocessors", 1))
+    name = schedules.choose(family, device.target, multiprocessors, device.shared_limit, shape, across)
+    with schedules.forced("fp32", name), schedules.forced("pipelined", name) if rung == "pipelined" else contextlib.nullcontext():
+        yield
 
 
 def measure_peer(case: Case, a: NDArray[np.float32], b: NDArray[np.float32], result: NDArray[np.float32], device: str, torch: Any) -> float:
@@ -156,17 +187,23 @@ def main() -> None:
     if not cases:
         sys.exit(f"no case has at most {most:g} GFLOP")
     torch = load_torch()
-    columns = (*VERSIONS, *(["peer"] if torch is not None else []))
+    faster = FASTER if device.target != "cpu" else ()
+    columns = (*VERSIONS, *faster, *(["peer"] if torch is not None else []))
     print(f"GFLOP/s on {device}, fp32; peer: {f'PyTorch {torch.__version__}' if torch is not None else 'none'}")
     print(f"{'case':<50}{''.join(f'{name:>18}' for name in columns)}  ratios")
     peers = []
     for name, case in cases.items():
         speeds = measure(case, device, torch)
         ratios = f"tiled/naive {speeds['tiled'] / speeds['naive']:.2f}  blocked/tiled {speeds['register_blocked'] / speeds['tiled']:.2f}"
+        if "pipelined" in speeds:
+            ratios += f"  pipelined/blocked {speeds['pipelined'] / speeds['register_blocked']:.2f}"
+        if "copying" in speeds and "pipelined" in speeds:
+            ratios += f"  copying/pipelined {speeds['copying'] / speeds['pipelined']:.2f}"
         if "peer" in speeds:
             peers.append(speeds["register_blocked"] / speeds["peer"])
             ratios += f"  blocked/peer {peers[-1]:.3f}"
-        print(f"{f'{name} {case}':<50}{''.join(f'{speeds[column]:>18.1f}' for column in columns)}  {ratios}", flush=True)
+        figures = "".join(f"{speeds[column]:>18.1f}" if column in speeds else f"{'-':>18}" for column in columns)
+        print(f"{f'{name} {case}':<50}{figures}  {ratios}", flush=True)
     print(f"geomean {statistics.geometric_mean(peers):.3f}" if peers else "no geomean: PyTorch is not installed")
 
 

@@ -9,6 +9,7 @@ from kdsl.frontend import symbolic, tables, vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, index
 from kdsl.frontend.proofs import inside_extent, inside_view
+from kdsl.frontend.row_checks import row_check
 from kdsl.frontend.values import ArrayRef, Group, MapRef, RemoteRef, Value, Vector, ViewRef, describe, known_number
 from kdsl.frontend.witnesses import mutable, note_access
 from kdsl.ir import nodes
@@ -132,8 +133,9 @@ def _loaded(
     if vector is not None:
         return vectors.loaded(ctx, memory, places, vector, checked=checked, remote=remote)
     site = ctx.new_site("load", memory.name, memory)
+    rows = row_check(ctx, memory, places[0]) if checked and isinstance(memory, nodes.View) else None
     value = nodes.Load(
-        location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote
+        location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote, row_check=rows
     )  # fmt: skip
     ctx.emit(value)
     return value

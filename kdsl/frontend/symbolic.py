@@ -7,6 +7,7 @@ a bound holds only where nothing wraps, which is proved likewise. That such a po
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from kdsl.frontend import proofs, remainders
@@ -37,16 +38,19 @@ def inside(ctx: Context, view: nodes.View, index: nodes.ValueOp, dimension: int,
         or lanes != (view.vector.lanes if view.vector and dimension == view.rank - 1 else 1)
     ):
         return False
+    room = Polynomial.name(extent_name(view.name, dimension)) - ONE
+    return any(bounds.proves(room - found) for bounds in present(ctx) for found in bounds.of_exact(index))
+
+
+def present(ctx: Context) -> Iterator[Bounds]:
+    """Bounds of values at this place of the program: first with few bounds of each, then with more, if there are more."""
     if ctx.sizes is None:
         ctx.sizes = _Sizes(Contract(ctx))
-    room = Polynomial.name(extent_name(view.name, dimension)) - ONE
     for most in _MOST:
-        bounds = ctx.sizes.at_present(ctx, most)
-        if any(bounds.proves(room - found) for found in bounds.of_exact(index)):
-            return True
+        bounds: Bounds = ctx.sizes.at_present(ctx, most)
+        yield bounds
         if not bounds.left_out:
             break
-    return False
 
 
 class _Sizes:
@@ -55,7 +59,7 @@ class _Sizes:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._facts: list[Fact] = []
-        self._bounds: dict[int, _Bounds] = {}
+        self._bounds: dict[int, Bounds] = {}
         self._below: dict[nodes.ValueOp, frozenset[nodes.ValueOp] | None] = {}
         self._tables: dict[tuple[Inequalities, int], _Table] = {}
 
@@ -80,13 +84,13 @@ class _Sizes:
         """Bounds of values of which no fact speaks, where this is known of sizes."""
         return self._tables.setdefault((known, most), _Table())
 
-    def at_present(self, ctx: Context, most: int) -> _Bounds:
+    def at_present(self, ctx: Context, most: int) -> Bounds:
         """Bounds at this place of the program, made once for the accesses that stand together."""
         if self._facts != ctx.facts:
             self._facts = [*ctx.facts]
             self._bounds.clear()
         if most not in self._bounds:
-            self._bounds[most] = _Bounds(ctx, self, self._contract, most)
+            self._bounds[most] = Bounds(ctx, self, self._contract, most)
         return self._bounds[most]
 
 
@@ -104,7 +108,7 @@ class _Table:
         """Whether a value has more bounds than are kept."""
 
 
-class _Bounds:
+class Bounds:
     """Bounds of values at one place of the program."""
 
     def __init__(self, ctx: Context, sizes: _Sizes, contract: Contract, most: int) -> None:
@@ -134,13 +138,18 @@ class _Bounds:
         self._known = self._contract.where(above)
         self._shared = self._sizes.table(self._known, self._most)
         for _ in others:
-            more = above.union(found for value in others if (found := self._exact(value)) is not None)
+            more = above.union(found for value in others if (found := self.exact(value)) is not None)
             known = self._contract.where(more)
             if known is self._known:
                 break
             self._known, above = known, more
             self._own, self._shared = _Table(), self._sizes.table(known, self._most)
         return self._known
+
+    @property
+    def relations(self) -> tuple[Polynomial, ...]:
+        """What the contract says is not negative."""
+        return self._known.relations
 
     def proves(self, difference: Polynomial) -> bool:
         """Whether it is certainly not negative."""
@@ -194,7 +203,7 @@ class _Bounds:
         """Whether a value is certainly not negative."""
         return self._number(value)[0] >= 0 or any(self.proves(least) for least in self.of(value, depth, upper=False))
 
-    def _exact(self, value: nodes.ValueOp) -> Polynomial | None:
+    def exact(self, value: nodes.ValueOp) -> Polynomial | None:
         """The polynomial that a value is, if it is one."""
         if (named := self._named(value)) is not None:
             return named
@@ -329,7 +338,7 @@ class _Bounds:
 
     def _quotients(self, a: nodes.ValueOp, b: nodes.ValueOp, depth: int) -> list[Polynomial]:
         """Bounds of a // b: where a is below n * b, it is below n."""
-        divisor = self._exact(b)
+        divisor = self.exact(b)
         if divisor is None:
             return []
         limits = [most + ONE for most in self.of(a, depth, upper=True)]

@@ -87,6 +87,20 @@ class Get(ValueOp):
     variable: Variable
 
 
+@dataclass(frozen=True, eq=False)
+class RowCheck:
+    """That an index is `row * width + rest`, and inside exactly where the row is at least 0 and below the count: a cheaper question."""
+
+    row: ValueOp
+    """i64."""
+    width: ValueOp
+    """i64, at least 1."""
+    rest: ValueOp
+    """i64, at least 0 and below the width."""
+    count: ValueOp
+    """Rows of the array: a `Length` or `ParameterValue`, not negative."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Load(ValueOp):
     """An element, or a number in one. If `checked` and an index is outside, the value is 0 (False) and the failure is recorded under `site`."""
@@ -100,6 +114,8 @@ class Load(ValueOp):
     """Of a shared array, the rank (i64) of the block of the cluster whose it is, checked like an index behind the others; None for this block's own."""
     field: Field | None = None
     """Which number, of elements that are structs."""
+    row_check: RowCheck | None = None
+    """What a check may ask in place of its only index, if that is known. What is recorded are index and extent all the same."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -253,6 +269,8 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.a, op.b, op.c)
         case Select():
             return (op.condition, op.then, op.orelse)
+        case Load() if op.row_check is not None:
+            return (*op.indices, op.row_check.row, op.row_check.width, op.row_check.rest, op.row_check.count)
         case Load() | LoadVector() | Check():
             return (*op.indices, *_rank(op.remote))
         case StoreVector():

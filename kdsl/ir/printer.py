@@ -148,7 +148,7 @@ class _Printer:
             case nodes.Get():
                 return self.variables[op.variable]
             case nodes.Load():
-                return f"load {self.element(op)}{_check(op)}"
+                return f"load {self.element(op)}{_check(op)}{self.rows(op.row_check)}"
             case nodes.Check():
                 within = f" within {list(op.shape)}" if op.shape else ""
                 return f"check {self.element(op)}{within} site {op.site}"
@@ -165,6 +165,12 @@ class _Printer:
                 return f"{op.of.name} result {op.index}"
             case _:
                 return f"{type(op).__name__.lower()}({arguments})"
+
+    def rows(self, check: nodes.RowCheck | None) -> str:
+        if check is None:
+            return ""
+        row, width, rest, count = map(self.use, (check.row, check.width, check.rest, check.count))
+        return f" by {row} of {count} rows, {row} * {width} + {rest}"
 
     def element(self, op: Access | nodes.Check | nodes.Element) -> str:
         name = self.arrays.get(op.memory, op.memory.name) if isinstance(op.memory, nodes.Array) else op.memory.name

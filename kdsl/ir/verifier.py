@@ -232,10 +232,18 @@ class _Verifier:
         self.require((field is not None) == isinstance(memory.type, StructType), "of a struct a field is read or written", op)
         if field is not None and isinstance(memory.type, StructType):
             self.require(field in memory.type.numbers, "a struct has the field", op)
+        if isinstance(op, nodes.Load) and op.row_check is not None:
+            self.row_check(op, op.row_check)
         if isinstance(op, nodes.Store) and isinstance(memory, nodes.View):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
         if isinstance(op, nodes.Store | nodes.Atomic) and isinstance(memory, nodes.Array):
             self.require(memory.space not in ("parameter", "constant"), "parameters and constant arrays are only read", op)
+
+    def row_check(self, op: nodes.Load, check: nodes.RowCheck) -> None:
+        own = isinstance(op.memory, nodes.View) and op.memory.rank == 1 and op.field is None and op.remote is None
+        self.require(op.checked and own, "rows are checked in place of the only index of a view", op)
+        self.require(all(value.type is I64 for value in (check.row, check.width, check.rest)), "indices are i64", op)
+        self.require(isinstance(check.count, nodes.Length | nodes.ParameterValue), "rows are counted by what a launch gives", op)
 
     def remote(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check) -> None:
         if op.remote is not None:

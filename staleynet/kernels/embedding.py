@@ -4,7 +4,22 @@ The gradient of the table goes through a compressed sparse row index that lists 
 fixed. The index comes from the host (`staleynet.ops.embedding.token_index`).
 """
 
-from kdsl import DisjointSlice, Slice, elements, f32, i32, kernel, struct, thread_index, u32
+from kdsl import (
+    WARP_SIZE,
+    DisjointSlice,
+    Slice,
+    SliceMut,
+    elements,
+    f32,
+    i32,
+    kernel,
+    lane_index,
+    row_index,
+    rows,
+    struct,
+    thread_index,
+    u32,
+)
 
 
 @struct
@@ -24,18 +39,20 @@ class Embedding:
 
 
 @kernel(
-    grid=elements("y"),
+    grid=rows("len(tokens)"),
     requires=("len(y) == len(tokens) * p.width", "len(tokens) == p.sequences * p.length", "len(table) == p.vocabulary * p.width"),
 )
-def look_up(y: DisjointSlice[f32], tokens: Slice[i32], table: Slice[f32], p: Embedding) -> None:
-    """A thread per element: y = table[token]."""
-    i = thread_index()
-    if i in y:
-        y[i] = table[tokens[i // p.width] * p.width + i % p.width]
+def look_up(y: SliceMut[f32], tokens: Slice[i32], table: Slice[f32], p: Embedding) -> None:
+    """A warp per token: y = table[token]."""
+    place = row_index()
+    if place in tokens:
+        token = tokens[place]
+        for column in range(lane_index(), p.width, WARP_SIZE):
+            y[place * p.width + column] = table[token * p.width + column]
 
 
 @kernel(
-    grid=elements("y"),
+    grid=rows("len(tokens)"),
     requires=(
         "len(y) == len(tokens) * p.width",
         "len(tokens) == p.sequences * p.length",
@@ -43,12 +60,13 @@ def look_up(y: DisjointSlice[f32], tokens: Slice[i32], table: Slice[f32], p: Emb
         "len(positions) >= p.length * p.width",
     ),
 )
-def look_up_with_positions(y: DisjointSlice[f32], tokens: Slice[i32], table: Slice[f32], positions: Slice[f32], p: Embedding) -> None:
-    """A thread per element: y = table[token] + positions[place in the sequence]."""
-    i = thread_index()
-    if i in y:
-        place, column = i // p.width, i % p.width
-        y[i] = table[tokens[place] * p.width + column] + positions[place % p.length * p.width + column]
+def look_up_with_positions(y: SliceMut[f32], tokens: Slice[i32], table: Slice[f32], positions: Slice[f32], p: Embedding) -> None:
+    """A warp per token: y = table[token] + positions[place in the sequence]."""
+    place = row_index()
+    if place in tokens:
+        token, position = tokens[place], place % p.length
+        for column in range(lane_index(), p.width, WARP_SIZE):
+            y[place * p.width + column] = table[token * p.width + column] + positions[position * p.width + column]
 
 
 @struct

@@ -200,16 +200,24 @@ def codeword_update(codebook: DisjointSlice[f32], vectors: Slice[f32], first: Sl
 
 @struct
 class Rows:
-    """Vectors, row by row."""
+    """Vectors, row by row, and the codebook that they are compared with."""
 
     rows: u32
     """Number of vectors."""
     columns: u32
     """Numbers of a vector."""
+    codewords: u32
+    """Number of codewords."""
 
 
 @kernel(
-    grid=elements("residual"), requires=("len(residual) == p.rows * p.columns", "len(vectors) == len(residual)", "len(index) == p.rows")
+    grid=elements("residual"),
+    requires=(
+        "len(residual) == p.rows * p.columns",
+        "len(vectors) == len(residual)",
+        "len(index) == p.rows",
+        "len(codebook) == p.codewords * p.columns",
+    ),
 )
 def subtract_codeword(residual: DisjointSlice[f32], vectors: Slice[f32], codebook: Slice[f32], index: Slice[i32], p: Rows) -> None:
     """A thread per element: the vector minus its codeword. The vectors may be changed in place."""

@@ -82,7 +82,9 @@ def subtract_codeword(residual: Array, vectors: Array, codebook: Array, index: A
     check_size("subtract_codeword", rows=rows, columns=columns)
     # Valid: a thread per element; the contract compares the lengths, and an index that is not in the codebook fails the codebook's own
     # check.
-    kernels.subtract_codeword(residual, vectors, codebook, index, kernels.Rows(rows=rows, columns=columns))
+    kernels.subtract_codeword(
+        residual, vectors, codebook, index, kernels.Rows(rows=rows, columns=columns, codewords=len(codebook) // columns)
+    )
 
 
 def overlap_add(signal: Array, frames: Array, window: Array, *, count: int, size: int, hop: int) -> None:

@@ -45,6 +45,12 @@ def values(
     return (made,) * len(results) if len(results) <= 1 else [builder.extract_value(made, number) for number in range(len(results))]
 
 
+def needed(builder: ir.IRBuilder, value: Any) -> None:
+    """Nothing, for which a value of 32 or 64 bits has to be there: LLVM computes it here, and not behind a branch."""
+    assembly = ir.InlineAsm(ir.FunctionType(ir.VoidType(), [value.type]), "", letter(value.type), side_effect=True)
+    builder.call(assembly, [value], attrs=("nounwind", "readnone"))
+
+
 def holds(builder: ir.IRBuilder, text: str, *arguments: Any, convergent: bool = False) -> Any:
     """Instructions that set the predicate `p`, i1; their operands begin with `$1`."""
     whole = f"{{ .reg .pred p; {text} selp.b32 $0, 1, 0, p; }}"

@@ -17,6 +17,7 @@ from kdsl.backend.llvm.module import CodeGenerationError, initialise, optimise, 
 from kdsl.backend.nvptx import limits, targets
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.faults import without_faulty_forms
+from kdsl.backend.nvptx.layout import first_run_first
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.lowering import Lowering
 from kdsl.backend.nvptx.memory import DYNAMIC_SHARED_DECLARATION
@@ -60,7 +61,7 @@ def compile_levels(kernels: Sequence[nodes.Kernel], target: str, levels: Sequenc
     texts = []
     for level, machine, copy in zip(levels, machines, copies, strict=True):
         optimise(copy, machine, level)
-        texts.append(without_faulty_forms(str(machine.emit_assembly(copy))))
+        texts.append(first_run_first(without_faulty_forms(str(machine.emit_assembly(copy)))))
         _verify(texts[-1])
     return texts
 

@@ -54,6 +54,8 @@ class Entry:
         self.function.calling_convention = "ptx_kernel"
         self.cluster = kernel.attributes.cluster or (1, 1, 1)
         """Blocks of a cluster along x, y and z."""
+        self.grid_rank = kernel.grid_rank
+        """Dimensions of the grid that are not always 1."""
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
         self._arguments: dict[tuple[SlotKind, object, int], Any] = {}

@@ -32,11 +32,20 @@ class Failures:
         cluster: Cluster = entry.cluster if entry.cluster[1:] != (1, 1) else (1, 1, 1)
         if cluster not in self._functions:
             self._functions[cluster] = self._make(cluster)
-        builder.call(self._functions[cluster], [*(entry.hidden(name) for name in _HIDDEN), _I32(site), dimension, index, extent])
+        hidden = {name: entry.hidden(name) for name in _HIDDEN}
+        if entry.grid_rank == 1 and cluster == (1, 1, 1):  # where all kernels say so, LLVM leaves out these parameters
+            hidden |= {"grid_x": _I32((1 << 31) - 1), "grid_y": _I32(1)}
+        first, done = builder.append_basic_block("claimed"), builder.append_basic_block("recorded")
+        claimed = builder.cmpxchg(hidden.pop("claim"), _I32(0), _I32(1), "monotonic", "monotonic")
+        builder.cbranch(builder.extract_value(claimed, 1), first, done)
+        builder.position_at_end(first)
+        builder.call(self._functions[cluster], [*hidden.values(), _I32(site), dimension, index, extent])
+        builder.branch(done)
+        builder.position_at_end(done)
 
     def _make(self, cluster: Cluster) -> Any:
         address = pointer(GLOBAL)
-        types = [address, address, _I32, _I32, _I32, _I32, _I32, _I64, _I64]
+        types = [address, _I32, _I32, _I32, _I32, _I32, _I64, _I64]
         symbol = "_".join(map(str, (RECORDING, *cluster))) if cluster != (1, 1, 1) else RECORDING  # blocks are numbered by their cluster
         function = ir.Function(self._module, ir.FunctionType(ir.VoidType(), types), symbol)
         function.linkage = "internal"
@@ -45,31 +54,25 @@ class Failures:
         # It touches the claim and the record only, so values that the caller holds stay valid across the call
         for more in ("willreturn", "memory(argmem: readwrite)"):
             attribute(function.attributes, more)
-        claim, record, kernel, grid_x, grid_y, site, dimension, index, extent = function.args
-        for name, argument in zip((*_HIDDEN, "site", "dimension", "index", "extent"), function.args, strict=True):
+        record, kernel, grid_x, grid_y, site, dimension, index, extent = function.args
+        for name, argument in zip((*_HIDDEN[1:], "site", "dimension", "index", "extent"), function.args, strict=True):
             argument.name = name
-        for owned, alignment in ((claim, 4), (record, 8)):
-            owned.add_attribute("noalias")
-            owned.attributes.align = alignment
+        record.add_attribute("noalias")
+        record.attributes.align = 8
 
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        first, done = function.append_basic_block("first"), function.append_basic_block("done")
-        claimed = builder.cmpxchg(claim, _I32(0), _I32(1), "monotonic", "monotonic")
-        builder.cbranch(builder.extract_value(claimed, 1), first, done)
-        builder.position_at_end(first)
+        plain = {"kernel": kernel, "site": site, "dimension": dimension, "index": index, "extent": extent}
+        for name, value in plain.items():
+            builder.store(value, self._field(builder, record, name), align=value.type.width // 8)
+        builder.fence("seq_cst")  # so that the assembler takes no registers for what follows before those are free
         block = block_indices(builder, linear_block(builder), grid_x, grid_y, 3, cluster)
         thread = [thread_index(builder, axis) for axis in "xyz"]
-        fields = {
-            "kernel": kernel, "site": site, "dimension": dimension, "index": index, "extent": extent,
-            "block_x": block[0], "block_y": block[1], "block_z": block[2], "thread_x": thread[0], "thread_y": thread[1], "thread_z": thread[2],
-        }  # fmt: skip
-        for name, value in fields.items():
+        places = dict(zip(("block_x", "block_y", "block_z", "thread_x", "thread_y", "thread_z"), (*block, *thread), strict=True))
+        for name, value in places.items():
             builder.store(value, self._field(builder, record, name), align=value.type.width // 8)
         builder.fence("seq_cst")
         # The host looks only after a synchronisation, so a plain store behind the fence is enough
         builder.store(_I32(1), self._field(builder, record, "state"), align=4)
-        builder.branch(done)
-        builder.position_at_end(done)
         builder.ret_void()
         return function
 

@@ -6,30 +6,36 @@ the CPU, memory, exchange and indices to their modules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from llvmlite import ir
 
 from kdsl.backend.llvm import printing
-from kdsl.backend.llvm.module import intrinsic, value_type
-from kdsl.backend.nvptx import agreement, atomics, instructions, speculation
+from kdsl.backend.llvm.module import call_intrinsic, intrinsic, loop_that_stays, value_type
+from kdsl.backend.nvptx import again, agreement, assembly, atomics, instructions, speculation, strips
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges
 from kdsl.backend.nvptx.failure import Failures
+from kdsl.backend.nvptx.layout import SECOND_RUN
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.memory import HELD, Memory
-from kdsl.backend.nvptx.places import Places, block_indices, cluster_rank, linear_block
+from kdsl.backend.nvptx.places import Fresh, Places, block_indices, cluster_rank, linear_block
+from kdsl.backend.nvptx.row_checks import Key, Row, key_of, rows_hold
 from kdsl.ir import nodes
 from kdsl.ir.absence import with_absent_lanes
 
+_I1: Final = ir.IntType(1)
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _LARGEST: Final = (1 << 63) - 1
+_LARGEST_I32: Final = (1 << 31) - 1
 
 LlvmBlock: TypeAlias = Any
+LoopOp = TypeVar("LoopOp", nodes.ForRange, nodes.While)
 
 
 @dataclass(frozen=True)
@@ -45,38 +51,64 @@ class _Loop:
 class Lowering:
     """Emits one kernel into a module."""
 
-    def __init__(self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures, capability: int) -> None:
+    def __init__(
+        self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures, capability: int, *, first: Lowering | None = None
+    ) -> None:
         self._kernel = kernel
-        self._entry = Entry(lines.module, kernel, name)
+        self._first = first
+        """The first run, if this is the second one (`again`)."""
+        self._entry = first._entry if first is not None else Entry(lines.module, kernel, name)
+        self._second = functools.partial(Lowering, kernel, name, lines, failures, capability, first=self)
         function = self._entry.function
         # What every part of the body may use stands in front of it: parameters, indices, slots of variables
-        first, body = function.append_basic_block("entry"), function.append_basic_block("body")
-        self._prologue = ir.IRBuilder(first)
-        self._builder = ir.IRBuilder(body)
-        self._lines = lines.of(kernel, function)
+        if first is None:
+            self._prologue = ir.IRBuilder(function.append_basic_block("entry"))
+            self._lines = lines.of(kernel, function)
+        else:
+            self._prologue = Fresh(first._leave())
+            self._lines = first._lines
+        self._slots: ir.IRBuilder = first._slots if first is not None else self._prologue
+        self._body = function.append_basic_block("body")
+        self._builder = ir.IRBuilder(self._body)
+        self._left: LlvmBlock | None = None
         self._prologue.debug_metadata = self._lines.at(kernel.location)
+        if first is not None:
+            assembly.statement(self._prologue, SECOND_RUN)
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
-        self._memory = Memory(kernel, self._entry, self._builder, self._prologue, failures, capability)
+        self._memory = Memory(kernel, self._entry, self._builder, self._slots, failures, capability)
         self._absent = with_absent_lanes(kernel, lambda op: isinstance(op, nodes.Exchange))
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None
         self._once: dict[object, Any] = {}
         self._values: dict[nodes.ValueOp, Any] = {}
         self._results: dict[nodes.Op, Sequence[Any]] = {}
-        self._variables = {
-            v: opaque(self._prologue.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)
-        }
+        self._variables = {v: opaque(self._slots.alloca(value_type(v.type), name=f"variable{n}")) for n, v in enumerate(kernel.variables)}
         self._held: Any = None
         self._loops: list[_Loop] = []
         self._scopes: dict[nodes.Scope, LlvmBlock] = {}
+        if first is None and again.suits(kernel):
+            self._memory.leave = self._leave
 
     def run(self) -> None:
         """Emit everything."""
         self._block(self._kernel.body)
         if not self._builder.block.is_terminated:
-            self._builder.ret_void()
-        self._prologue.branch(self._entry.function.basic_blocks[1])
+            self._return()
+        if self._left is not None:
+            self._second().run()
+        self._prologue.branch(self._body)
+
+    def _return(self) -> None:
+        if self._first is not None:  # LLVM would let both runs end in the same code, so that their ways meet
+            assembly.statement(self._builder, "// end of the second run")
+        self._builder.ret_void()
+
+    def _leave(self) -> LlvmBlock:
+        """Where a thread begins again."""
+        if self._left is None:
+            self._left = self._builder.append_basic_block("again")
+        return self._left
 
     # ---------------------------------------------------------------------------------------------------------------- control
 
@@ -95,11 +127,13 @@ class Lowering:
                 b.store(self._use(op.value), self._variables[op.variable])
             case nodes.Store():
                 self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value), self._rank(op.remote))
+                self._memory.leave = None if again.is_seen(op) else self._memory.leave
             case nodes.LoadVector():
                 self._results[op] = self._memory.load_vector(op, [self._use(i) for i in op.indices], self._rank(op.remote))
             case nodes.StoreVector():
                 values = [self._use(v) for v in op.values]
                 self._memory.store_vector(op, [self._use(i) for i in op.indices], values, self._rank(op.remote))
+                self._memory.leave = None if again.is_seen(op) else self._memory.leave
             case nodes.Assertion():
                 self._memory.assertion(self._use(op.condition), op.site, [self._use(value) for value in op.about or ()])
             case nodes.Barrier():
@@ -118,7 +152,7 @@ class Lowering:
             case nodes.If():
                 self._if(op)
             case nodes.While():
-                self._while(op)
+                self._recording(op, self._while)
             case nodes.ForRange():
                 self._for(op)
             case nodes.Scope():
@@ -132,7 +166,7 @@ class Lowering:
             case nodes.Leave():
                 b.branch(self._scopes[op.scope])
             case nodes.Return():
-                b.ret_void()
+                self._return()
             case _:
                 raise TypeError(f"{type(op).__name__} has no lowering to PTX")
 
@@ -170,44 +204,133 @@ class Lowering:
         b.position_at_end(done)
 
     def _for(self, op: nodes.ForRange) -> None:
-        if self._memory.held is not None or not speculation.may_run_again(op):
-            self._loop(op)
-            return
-        b = self._builder
+        if self._first is not None or self._memory.trial is not None or not speculation.may_run_again(op):
+            self._recording(op, self._loop)
+        elif self._memory.leave is not None and (trips := strips.trips(op)) > 1:
+            self._in_strips(op, trips)
+        else:
+            self._tried(op)
+
+    def _tried(self, op: nodes.ForRange) -> None:
+        """A loop that goes on whether its checks hold or not, and is asked afterwards."""
+        b, leave = self._builder, self._memory.leave
         if self._held is None:
-            self._held = opaque(self._prologue.alloca(ir.IntType(1), name="held"))
-        before = {variable: b.load(self._variables[variable], typ=value_type(variable.type)) for variable in speculation.assigned(op)}
-        b.store(ir.IntType(1)(1), self._held)
-        again, done, first = (b.append_basic_block(name) for name in ("again", "held", "first"))
+            self._held = opaque(self._slots.alloca(_I1, name="held"))
+        before = {}
+        if leave is None:
+            before = {variable: b.load(self._variables[variable], typ=value_type(variable.type)) for variable in speculation.assigned(op)}
+        b.store(_I1(1), self._held)
+        done, first = b.append_basic_block("held"), b.append_basic_block("first")
+        failed = b.append_basic_block("failed") if leave is None else leave()
         tested = speculation.counted(op)
-        b.cbranch(self._all_inside(op, tested), first, again).set_weights(HELD)
+        b.cbranch(self._all_inside(op, tested), first, failed).set_weights(HELD)
         b.position_at_end(first)
-        self._memory.held, self._memory.tested = self._held, frozenset(tested)
+        self._memory.trial, self._memory.leave = speculation.Trial(self._held, frozenset(tested)), None
         self._loop(op)
-        self._memory.held, self._memory.tested = None, frozenset()
-        b.cbranch(b.load(self._held, typ=ir.IntType(1)), done, again).set_weights(HELD)
-        b.position_at_end(again)
-        for variable, value in before.items():
-            b.store(value, self._variables[variable])
-        self._loop(op)
-        b.branch(done)
+        self._memory.trial, self._memory.leave = None, leave
+        b.cbranch(b.load(self._held, typ=_I1), done, failed).set_weights(HELD)
+        if leave is None:
+            b.position_at_end(failed)
+            for variable, value in before.items():
+                b.store(value, self._variables[variable])
+            self._loop(op)
+            b.branch(done)
         b.position_at_end(done)
 
     def _all_inside(self, loop: nodes.ForRange, reads: list[nodes.Load]) -> Any:
         """Whether the numbers of a loop that counts upwards are indices of all arrays that are read there."""
         b = self._builder
         start, stop = self._use(loop.start), self._use(loop.stop)
-        holds = b.icmp_signed(">=", start, _I64(0)) if reads else ir.IntType(1)(1)
-        for memory in dict.fromkeys(read.memory for read in reads):
-            holds = b.and_(holds, b.icmp_signed("<=", stop, self._memory.extents(memory)[0]))
-        return holds
+        lengths = [self._memory.extents(memory)[0] for memory in dict.fromkeys(read.memory for read in reads)]
+        if not lengths:
+            return _I1(1)
+        if _fits(loop.start) and _fits(loop.stop):  # a number below 0 is a large unsigned one, above all lengths
+            lengths = [b.trunc(call_intrinsic(b, "llvm.umin.i64", _I64, length, _I64(_LARGEST_I32)), _I32) for length in lengths]
+            last = call_intrinsic(b, "llvm.umax.i32", _I32, b.trunc(start, _I32), b.trunc(stop, _I32))
+            return functools.reduce(b.and_, (b.icmp_unsigned("<=", last, length) for length in lengths))
+        return functools.reduce(b.and_, (b.icmp_signed("<=", stop, length) for length in lengths), b.icmp_signed(">=", start, _I64(0)))
+
+    def _in_strips(self, op: nodes.ForRange, trips: int) -> None:
+        """A loop of several trips at a time, and one of the trips that are left."""
+        b, leave, settled = self._builder, self._memory.leave, self._memory.settled
+        start, stop, tested = self._use(op.start), self._use(op.stop), speculation.counted(op)
+        begins, done = b.append_basic_block("begins"), b.append_basic_block("done")
+        b.cbranch(b.icmp_signed("<", start, stop), begins, done)
+        b.position_at_end(begins)
+        self._memory.go_on(self._all_inside(op, tested))
+        self._memory.settled = settled | {*tested, *strips.rows(op)}
+        number, end = start, b.append_basic_block("strips.end")
+        for count in (trips, 1):
+            before, head, body = b.block, b.append_basic_block("strip.head"), b.append_basic_block("strip")
+            after = b.append_basic_block("strips.rest") if count > 1 else end
+            b.branch(head)
+            b.position_at_end(head)
+            counter = b.phi(_I64)
+            counter.add_incoming(number, before)
+            b.cbranch(b.icmp_signed("<", b.add(counter, _I64(count - 1), flags=("nuw", "nsw")), stop), body, after)
+            b.position_at_end(body)
+            numbers = [b.add(counter, _I64(trip), flags=("nuw", "nsw")) for trip in range(count)]
+            self._memory.leave = leave
+            self._rows_hold(op, numbers)
+            self._memory.leave = None
+            for at in numbers:
+                self._values[op.counter] = at
+                self._block(op.body)
+            counter.add_incoming(b.add(counter, _I64(count), flags=("nuw", "nsw")), b.block)
+            b.branch(head).set_metadata("llvm.loop", loop_that_stays(b.module))
+            b.position_at_end(after)
+            number = counter
+        b.branch(done)
+        b.position_at_end(done)
+        self._memory.leave, self._memory.settled = leave, settled
+
+    def _rows_hold(self, loop: nodes.ForRange, numbers: list[Any]) -> None:
+        """Leave unless there are all rows of these trips."""
+        inside, rows = again.values_of(loop), dict[Key, list[Any]]()
+        for number in numbers:
+            values: dict[nodes.ValueOp, Any] = {loop.counter: number}
+            for read in strips.rows(loop):
+                assert read.row_check is not None
+                rows.setdefault(key_of(read.row_check), []).append(self._early(read.row_check.row, values, inside))
+        for key, found in rows.items():
+            self._memory.go_on(rows_hold(self._builder, key, found, self._use))
+
+    def _early(self, value: nodes.ValueOp, known: dict[nodes.ValueOp, Any], inside: set[nodes.Op]) -> Any:
+        """A value of a trip, or of all trips, before they come; `known` are those that have been computed."""
+        if value not in inside:
+            return self._use(value)
+        if value not in known:
+            operands = [self._early(operand, known, inside) for operand in nodes.operands(value)]
+            known[value] = self._memory.load(value, operands) if isinstance(value, nodes.Load) else self._arithmetic.emit(value, *operands)
+        return known[value]
+
+    def _recording(self, loop: LoopOp, emit: Callable[[LoopOp], None]) -> None:
+        """A loop whose checks record: LLVM does not unroll one that is left from within."""
+        leave, settled = self._memory.leave, self._memory.settled
+        if leave is not None:
+            self._memory.settled = settled | self._settled(loop)
+        self._memory.leave = None
+        emit(loop)
+        self._memory.leave, self._memory.settled = None if again.is_seen(loop) else leave, settled
+
+    def _settled(self, loop: nodes.ForRange | nodes.While) -> set[nodes.Op]:
+        """Check before a loop what is the same in every trip. A thread may begin again at any time, so the loop need not come to it."""
+        found, inside, known = set[nodes.Op](), again.values_of(loop), dict[nodes.ValueOp, Any]()
+        for op in again.in_every_trip(loop):
+            row = op.row_check if isinstance(op, nodes.Load) else None
+            places = [row.row] if row is not None else [*op.indices]
+            if all(again.is_the_same(place, inside) for place in places):
+                values = [self._early(place, known, inside) for place in places]
+                holds = self._memory.inside(op, values) if row is None else rows_hold(self._builder, key_of(row), values, self._use)
+                self._memory.go_on(holds)
+                found.add(op)
+        return found
 
     def _loop(self, op: nodes.ForRange) -> None:
         """Counts so that no addition overflows: whether there is a next value is decided before it is formed."""
         b = self._builder
         start, stop, step = self._use(op.start), self._use(op.stop), self._use(op.step)
-        least, most = _bounds(op.step)
-        upwards: bool | None = True if least > 0 else False if most < 0 else None
+        upwards = _direction(op.step)
         body, following, orelse, done = (b.append_basic_block(f"for.{name}") for name in ("body", "next", "else", "done"))
         before = b.block
         b.cbranch(self._reaches(start, stop, step, upwards), body, orelse)
@@ -221,12 +344,14 @@ class Lowering:
         b.debug_metadata = self._lines.at(op.location)
         if upwards is not None and _is_short(op):
             advanced = b.add(counter, step, flags=("nsw",))
-            again = b.icmp_signed("<" if upwards else ">", advanced, stop)
+            more = b.icmp_signed("<" if upwards else ">", advanced, stop)
         else:
             advanced = b.add(counter, step)
-            again = self._has_next(counter, stop, step, upwards)
+            more = self._has_next(counter, stop, step, upwards)
         counter.add_incoming(advanced, b.block)
-        b.cbranch(again, body, orelse)
+        back = b.cbranch(more, body, orelse)
+        if self._first is not None:
+            back.set_metadata("llvm.loop", loop_that_stays(b.module))
         b.position_at_end(orelse)
         self._nested(op.orelse, done)
         b.position_at_end(done)
@@ -270,7 +395,8 @@ class Lowering:
             case nodes.Get():
                 return b.load(self._variables[op.variable], typ=value_type(op.type))
             case nodes.Load():
-                return self._memory.load(op, [self._use(i) for i in op.indices], self._rank(op.remote))
+                row = Row.of(b, op.row_check, self._use) if op.row_check is not None else None
+                return self._memory.load(op, [self._use(i) for i in op.indices], self._rank(op.remote), row)
             case nodes.Check():
                 return self._memory.check(op, [self._use(i) for i in op.indices], self._rank(op.remote))
             case nodes.Exchange():
@@ -348,6 +474,18 @@ def _is_short(op: nodes.ForRange) -> bool:
     longest = max(map(abs, steps))
     low, high = min(starts[0], stops[0]), max(starts[1], stops[1])
     return high - low + longest <= _LARGEST and stops[1] + longest <= _LARGEST and stops[0] - longest >= -_LARGEST
+
+
+def _direction(step: nodes.ValueOp) -> bool | None:
+    """Whether a loop counts upwards, None if that is not known."""
+    least, most = _bounds(step)
+    return True if least > 0 else False if most < 0 else None
+
+
+def _fits(value: nodes.ValueOp) -> bool:
+    """Whether a number fits 32 bits with a sign."""
+    low, high = _bounds(value)
+    return low >= -_LARGEST_I32 - 1 and high <= _LARGEST_I32
 
 
 def _bounds(value: nodes.ValueOp) -> tuple[int, int]:

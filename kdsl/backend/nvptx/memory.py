@@ -13,11 +13,13 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import freeze, memory_type, value_type
-from kdsl.backend.nvptx import atomics
+from kdsl.backend.nvptx import assembly, atomics
 from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
 from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.instructions.clusters import remote_address
+from kdsl.backend.nvptx.row_checks import Row
 from kdsl.backend.nvptx.scopes import Scopes
+from kdsl.backend.nvptx.speculation import Trial
 from kdsl.backend.nvptx.symbols import internal
 from kdsl.ir import nodes
 from kdsl.ir.shared import shared_layout
@@ -31,6 +33,8 @@ _I64: Final = ir.IntType(64)
 _DYNAMIC_SHARED: Final = "kdsl_dynamic_shared"
 DYNAMIC_SHARED_DECLARATION: Final = f".extern .shared .align {LARGEST_ALIGNMENT} .b8 {_DYNAMIC_SHARED}[];"
 """What PTX says of the dynamic shared memory: it has no size before the launch, so it is declared as something from outside."""
+_REGISTERS: Final = (_I32, _I64, ir.FloatType(), ir.DoubleType())
+"""Types of which PTX has registers."""
 _WIDEST: Final = 16
 """Bytes of the widest read."""
 HELD: Final = (1 << 20, 1)
@@ -48,10 +52,14 @@ class Memory:
         self._builder = builder
         self._failures = failures
         self._cluster_size = kernel.attributes.cluster_size
-        self.held: Any = None
-        """Where a loop notes that its checks have held, if it does not record failures (`speculation`)."""
-        self.tested: frozenset[nodes.Op] = frozenset()
-        """Reads in it that were tested before it began."""
+        self.trial: Trial | None = None
+        """The loop that notes whether its checks hold and records no failures, if this is one."""
+        self.settled: set[nodes.Op] = set()
+        """Accesses that were checked before the loop in which they stand."""
+        self.leave: Callable[[], Any] | None = None
+        """The block where a thread goes whose check fails, if it does not record that here (`again`)."""
+        self._read: list[tuple[Any, Any]] = []
+        """Values that were read since the last branch, with their blocks."""
         self._bases: dict[nodes.Array, Any] = {}
         self._layout = shared_layout(kernel.arrays, kernel.shared_views)
         self._scopes = Scopes(builder.module, [*self._layout.offsets, *kernel.shared_views] if self._layout.is_dynamic else ())
@@ -101,15 +109,19 @@ class Memory:
 
     # --------------------------------------------------------------------------------------------------------------- accesses
 
-    def load(self, op: nodes.Load, indices: list[Any], rank: Any = None) -> Any:
-        """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own."""
-        if self.held is not None:
-            return self._load(op, indices, rank)
-        return self._guarded(op, indices, rank, lambda: self._load(op, indices, rank))
+    def load(self, op: nodes.Load, indices: list[Any], rank: Any = None, row: Row | None = None) -> Any:
+        """The element, or 0 where a check fails. `rank` is that of the block whose array it is, i64, None for this block's own; `row` what may be checked in
+        place of the only index."""
+        if self.trial is not None:
+            return self._load(op, indices, rank, row=row)
+        b = self._builder
+        value = self._guarded(op, indices, rank, lambda: self._load(op, indices if row is None else [row.index(b)], rank), row)
+        self._read.append((b.block, value))
+        return value
 
     def load_vector(self, op: nodes.LoadVector, indices: list[Any], rank: Any = None) -> list[Any]:
         """The numbers, or 0 in all places where a check fails: one access of several words (PTX ISA, "ld", `.v2` and `.v4`)."""
-        if self.held is not None:
+        if self.trial is not None:
             whole = self._load(op, indices, rank, op.lanes)
         else:
             whole = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, op.lanes))
@@ -118,7 +130,7 @@ class Memory:
     def store_vector(self, op: nodes.StoreVector, indices: list[Any], values: list[Any], rank: Any = None) -> None:
         """Write the numbers, unless a check fails: one access."""
         b = self._builder
-        after = self._check(op, indices, rank)[1] if op.checked else None
+        after = self._check(op, indices, rank)[1] if self._asks(op) else None
         whole = ir.Constant(ir.VectorType(memory_type(op.memory.type), op.lanes), ir.Undefined)
         for lane, value in enumerate(values):
             whole = b.insert_element(whole, value, _I32(lane))
@@ -128,13 +140,15 @@ class Memory:
             b.branch(after)
             b.position_at_end(after)
 
-    def _guarded(self, op: nodes.Access, indices: list[Any], rank: Any, access: Callable[[], Any]) -> Any:
+    def _guarded(self, op: nodes.Access, indices: list[Any], rank: Any, access: Callable[[], Any], row: Row | None = None) -> Any:
         """What an access yields, or 0 where a check fails."""
-        if not op.checked:
+        if not self._asks(op):
             return access()
         b = self._builder
-        bad, after = self._check(op, indices, rank)
+        bad, after = self._check(op, indices, rank, row)
         value = access()
+        if after is None:
+            return value
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -146,7 +160,7 @@ class Memory:
     def store(self, op: nodes.Store, indices: list[Any], value: Any, rank: Any = None) -> None:
         """Write the element, unless a check fails."""
         b = self._builder
-        after = self._check(op, indices, rank)[1] if op.checked else None
+        after = self._check(op, indices, rank)[1] if self._asks(op) else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
         self._scopes.mark(b.store(stored, self.address(op.memory, indices, rank, op.field), align=op.value.type.itemsize), op.memory)
         if after is not None:
@@ -164,6 +178,8 @@ class Memory:
         """Whether all indices are inside, after recording a failure if not."""
         b = self._builder
         bad, after = self._check(op, indices, rank)
+        if after is None:
+            return ir.IntType(1)(1)
         good = b.block
         b.branch(after)
         b.position_at_end(after)
@@ -175,6 +191,9 @@ class Memory:
     def assertion(self, condition: Any, site: int, about: Sequence[Any] = ()) -> None:
         """Record a failure, and dimension, index and extent if they are given, unless the condition holds."""
         b = self._builder
+        if self.leave is not None:
+            self.go_on(condition)
+            return
         held, failed = b.append_basic_block("held"), b.append_basic_block("failed")
         b.cbranch(condition, held, failed).set_weights(HELD)
         b.position_at_end(failed)
@@ -191,20 +210,44 @@ class Memory:
             return [self._entry.length(memory, dimension) for dimension in range(memory.rank)]
         return [_I64(extent) for extent in memory.shape]
 
-    def _check(self, op: nodes.Access | nodes.Check, indices: list[Any], rank: Any) -> tuple[Any, Any]:
-        """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet."""
+    def _check(self, op: nodes.Access | nodes.Check, indices: list[Any], rank: Any, row: Row | None = None) -> tuple[Any, Any]:
+        """Branch on whether all indices are inside; goes on in the good block. Yields the block that records a failure, and the one where both ways meet, or
+        None twice."""
         b = self._builder
         extents = self._extents(op)
         if rank is not None:
             indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
-        insides = self._insides(indices, extents)
+        insides = self._insides(indices, extents) if row is None else [row.holds(b)]
+        if self.leave is not None:
+            self.go_on(functools.reduce(b.and_, insides))
+            return None, None
         good, bad, after = (b.append_basic_block(name) for name in ("inside", "outside", "after"))
         b.cbranch(functools.reduce(b.and_, insides), good, bad).set_weights(HELD)
         b.position_at_end(bad)
         self._record(op, indices, extents, insides)
+        bad = b.block
         b.branch(after)
         b.position_at_end(good)
         return bad, after
+
+    def _asks(self, op: nodes.Access) -> bool:
+        """Whether an access has a check of its own."""
+        return op.checked and op not in self.settled
+
+    def inside(self, op: nodes.Load | nodes.Store, indices: list[Any]) -> Any:
+        """Whether indices are those of an element, i1."""
+        return functools.reduce(self._builder.and_, self._insides(indices, self._extents(op)))
+
+    def go_on(self, condition: Any) -> None:
+        """Go on where the condition holds, and leave where it does not."""
+        assert self.leave is not None
+        for block, value in self._read:  # LLVM would read behind the branch what is used there only
+            if block is self._builder.block and value.type in _REGISTERS:
+                assembly.needed(self._builder, value)
+        self._read.clear()
+        inside = self._builder.append_basic_block("inside")
+        self._builder.cbranch(condition, inside, self.leave()).set_weights(HELD)
+        self._builder.position_at_end(inside)
 
     def _extents(self, op: nodes.Access | nodes.Check) -> list[Any]:
         """What the indices of an access have to be below."""
@@ -228,26 +271,28 @@ class Memory:
             extent = b.select(inside, extent, extents[number])
         self._failures.record(b, self._entry, op.site, dimension, index, extent)
 
-    def _noted(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], address: Any) -> Any:
+    def _noted(self, op: nodes.Load | nodes.LoadVector, trial: Trial, indices: list[Any], row: Row | None, address: Any) -> Any:
         """Where to read in a loop that records no failures: at the address if all indices are inside, else zeros; and that is noted."""
         b = self._builder
-        holds = functools.reduce(b.and_, self._insides(indices, self._extents(op)))
-        b.store(b.and_(b.load(self.held, typ=ir.IntType(1)), holds), self.held)
+        holds = functools.reduce(b.and_, self._insides(indices, self._extents(op)) if row is None else [row.holds(b)])
+        b.store(b.and_(b.load(trial.held, typ=ir.IntType(1)), holds), trial.held)
         chosen = b.select(holds, address, _zeros(b.module))
         chosen.set_metadata("unpredictable", b.module.add_metadata([]))  # so that LLVM makes no branch of it
         return chosen
 
-    def _load(self, op: nodes.Load | nodes.LoadVector, indices: list[Any], rank: Any, lanes: int | None = None) -> Any:
+    def _load(
+        self, op: nodes.Load | nodes.LoadVector, indices: list[Any], rank: Any, lanes: int | None = None, row: Row | None = None
+    ) -> Any:
         """An element or a number in it, or so many numbers as an LLVM vector."""
         b, memory = self._builder, op.memory
         field = op.field if isinstance(op, nodes.Load) else None
         of = memory.type if field is None else field.type
         if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
             return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
+        trial = self.trial if self._asks(op) and (self.trial is None or op not in self.trial.tested) else None
         address = self.address(memory, indices, rank, field, lanes)
         at = functools.partial(b.load, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
-        noted = self.held is not None and op.checked and op not in self.tested
-        loaded = at(self._noted(op, indices, address)) if noted else at(address)
+        loaded = at(address if trial is None else self._noted(op, trial, indices, row, address))
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):

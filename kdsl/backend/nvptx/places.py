@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import call_intrinsic, intrinsic
+from kdsl.backend.nvptx import assembly
 from kdsl.ir import nodes
 
 _I32: Final = ir.IntType(32)
@@ -62,7 +63,13 @@ def linear_block(builder: ir.IRBuilder) -> Any:
     return _register(builder, "ctaid.x", _MOST_BLOCKS)
 
 
+class Fresh(ir.IRBuilder):  # type: ignore[misc]
+    """Code that reads registers of the hardware once more: LLVM does not know that it is what has been read before, and need not keep what was computed of it."""
+
+
 def _register(builder: ir.IRBuilder, name: str, extent: int) -> Any:
+    if isinstance(builder, Fresh):
+        return assembly.values(builder, f"mov.u32 $0, %{name.replace('cluster.ctarank', 'cluster_ctarank')};", [_I32])[0]
     value = builder.call(intrinsic(builder.module, f"llvm.nvvm.read.ptx.sreg.{name}", _I32, []), [])
     value.set_metadata("range", builder.module.add_metadata([_I32(0), _I32(extent)]))
     return value

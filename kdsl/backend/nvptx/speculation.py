@@ -7,7 +7,8 @@ here: the reads.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from kdsl.ir import nodes, ranges
 
@@ -16,6 +17,16 @@ _PURE: Final = (
     nodes.Special, nodes.OnGpu, nodes.Get, nodes.Set, nodes.Result, nodes.If, nodes.ForRange, nodes.While, nodes.Scope, nodes.Break, nodes.Continue,
 )  # fmt: skip
 """What may run twice."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A loop that goes on whether its checks hold or not."""
+
+    held: Any
+    """Where it notes that they have held, i1."""
+    tested: frozenset[nodes.Op]
+    """Reads that were tested before it began."""
 
 
 def suits(op: nodes.Access) -> bool:

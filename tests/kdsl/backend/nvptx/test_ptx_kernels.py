@@ -242,6 +242,8 @@ def unrolled(y: DisjointSlice[T], x: Slice[T], *, exponent: Const[int]) -> None:
     """`unroll` repeats its body.
 
     CHECK-COUNT-3: mul.rn.f32
+    CHECK: // second run
+    CHECK-COUNT-3: mul.rn.f32
     CHECK-NOT: mul.rn.f32
     """
     i = thread_index()
@@ -355,11 +357,13 @@ def histogram(y: DisjointSlice[i32], x: Slice[i32]) -> None:
 def scattered(y: SliceMut[f32], index: Slice[i32]) -> None:
     """A write anywhere is checked.
 
-    CHECK: ld.global.nc.s32 %rd[[I:[0-9]+]]
-    CHECK: setp.{{.*}}.u64 {{.*}}%rd[[I]]
-    CHECK: @%p{{[0-9]+}} bra
+    CHECK: ld.global.nc.b32 %r[[I:[0-9]+]]
+    CHECK: cvt.s64.s32 %rd[[PLACE:[0-9]+]], %r[[I]]
+    CHECK: setp.{{.*}}.u64 {{.*}}%rd[[PLACE]]
+    CHECK: @{{!?}}%p{{[0-9]+}} bra
     CHECK: st.global.b32
     CHECK: ret;
+    CHECK: // second run
     CHECK: call.uni kdsl_record_failure
     """
     i = thread_index()

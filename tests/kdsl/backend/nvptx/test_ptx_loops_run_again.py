@@ -32,7 +32,8 @@ def between(ptx: str) -> list[str]:
 
 def test_a_loop_that_only_reads_has_no_branch_for_its_checks(check: Any) -> None:
     """
-    CHECK: setp.{{[a-z]+}}.s64
+    CHECK: min.u64 {{.*}}, 2147483647
+    CHECK: setp.gt.u32
     CHECK: ld.global.nc
     CHECK: and.pred
     CHECK: @%p{{[0-9]+}} bra
