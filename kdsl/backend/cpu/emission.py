@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu import atomics, instructions, printing
+from kdsl.backend.cpu import atomics, instructions, printing, quotients
 from kdsl.backend.cpu.constants import Builder
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
@@ -269,6 +269,9 @@ class Emission:
         operands = [self.value(o) for o in nodes.operands(op)]
         if all(isinstance(o, Uniform) for o in operands):
             return Uniform(self.scalars.emit(op, *(o.scalar for o in operands if isinstance(o, Uniform))))
+        quotient = quotients.by_uniform(self, op, operands)
+        if quotient is not None:
+            return quotient
         if isinstance(op, nodes.Select) and isinstance(operands[0], Uniform):
             vectors = [operands[0].scalar, self.lanes.vector(operands[1]), self.lanes.vector(operands[2])]
         else:
