@@ -221,7 +221,8 @@ def launch(threads: int) -> None:
     import time
 
     import kdsl
-    from kdsl.runtime.pool import Job, pool
+    from kdsl.runtime.native import native
+    from kdsl.runtime.pool import KernelJob, pool
 
     own = example_kernels()
     device = kdsl.device("cpu")
@@ -238,8 +239,13 @@ def launch(threads: int) -> None:
 
     print(f"   launch of a small kernel: {shortest(lambda: own.saxpy(y, x, 0.5), 2000):.2f} us on the calling thread")
     if threads > 1:
-        spread = shortest(lambda: pool().run(Job(lambda _: None, threads), threads - 1), 200)
-        print(f"   spreading over {threads} threads: {spread:.1f} us")
+        nothing = native("define void @nothing(ptr %arguments, i64 %first, i64 %end, ptr %scratch) { ret void }", "nothing")
+
+        def spread() -> None:
+            job = KernelJob(pool().slots, nothing.address, 0, range(1000), 0, threads=threads, least=1)
+            pool().run(job, threads - 1)
+
+        print(f"   spreading over {threads} threads: {shortest(spread, 200):.1f} us")
 
 
 def run_threads(options: argparse.Namespace, threads: int) -> list[float]:

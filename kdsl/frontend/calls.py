@@ -18,7 +18,7 @@ from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import DTYPES, F32, I64, U32, DType
+from kdsl.lang.types import DTYPES, F32, I32, I64, U32, DType
 from kdsl.lang.vectors import VectorType, vector_type
 
 
@@ -188,6 +188,13 @@ def _to_fma(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) 
     return ctx.fma(*_floats(ctx, row, arguments, 3, node))
 
 
+def _to_scale(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    number, exponent = (scalar(ctx, value, place_of(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments))
+    of = type_of(number)
+    whole = coerce(ctx, exponent, I32 if of is F32 else I64, place_of(node, 1), f"an argument of {row.name}()")
+    return ctx.scale(coerce(ctx, number, of, place_of(node, 0), f"an argument of {row.name}()"), whole)
+
+
 def _to_bitcast(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
     takes = DTYPES[row.signature[1 : row.signature.index(")")].split(":")[1].strip()]
@@ -277,6 +284,7 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToUnary: _to_unary,
     table.ToBinary: _to_binary,
     table.ToFma: _to_fma,
+    table.ToScale: _to_scale,
     table.ToBitcast: _to_bitcast,
     table.ToBarrier: _to_barrier,
     table.ToExchange: exchange,

@@ -310,6 +310,11 @@ class Context:
                 return self.constant(a.type, value)
         return self._weakly(self._number(("fma", a, b, c), nodes.Fma(location=self.location, type=a.type, a=a, b=b, c=c)), a, b, c)
 
+    def scale(self, value: nodes.ValueOp, exponent: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Scale`."""
+        made = nodes.Scale(location=self.location, type=value.type, value=value, exponent=exponent)
+        return self._weakly(self._number(("scale", value, exponent), made), value, exponent)
+
     def compare(self, op: nodes.CompareName, a: nodes.ValueOp, b: nodes.ValueOp) -> nodes.ValueOp:
         """A `Compare`."""
         if isinstance(a, nodes.Constant) and isinstance(b, nodes.Constant):

@@ -66,6 +66,7 @@ from kdsl.ir.values import Fma as Fma
 from kdsl.ir.values import Length as Length
 from kdsl.ir.values import OnGpu as OnGpu
 from kdsl.ir.values import ParameterValue as ParameterValue
+from kdsl.ir.values import Scale as Scale
 from kdsl.ir.values import Select as Select
 from kdsl.ir.values import Special as Special
 from kdsl.ir.values import SpecialName as SpecialName
@@ -267,6 +268,8 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.left, op.right)
         case Fma():
             return (op.a, op.b, op.c)
+        case Scale():
+            return (op.value, op.exponent)
         case Select():
             return (op.condition, op.then, op.orelse)
         case Load() if op.row_check is not None:

@@ -142,6 +142,15 @@ class Fma(ValueOp):
     c: ValueOp
 
 
+@dataclass(eq=False, kw_only=True)
+class Scale(ValueOp):
+    """value * 2 ** exponent, rounded once: of a normal float near 1, or a NaN, and an integer of its width within twice the exponents of the type (for a NaN
+    any). What the mathematical functions end with."""
+
+    value: ValueOp
+    exponent: ValueOp
+
+
 CompareName: TypeAlias = Literal["lt", "le", "gt", "ge", "eq", "ne"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import BOOL, F32, I64, U32, DType
+from kdsl.lang.types import BOOL, F32, F64, I64, U32, DType
 from kdsl.lang.vectors import vector_type
 
 
@@ -119,6 +119,10 @@ class _Verifier:
             case nodes.Fma():
                 self.same((op.type, op.a.type, op.b.type, op.c.type), op)
                 self.require(op.type.is_float, "fma takes floats", op)
+            case nodes.Scale():
+                self.same((op.type, op.value.type), op)
+                fits = op.exponent.type.is_signed and op.exponent.type.is_integer and op.exponent.type.bits == op.type.bits
+                self.require(op.type in (F32, F64) and fits, "a scale takes an f32 and an i32, or an f64 and an i64", op)
             case nodes.Compare():
                 self.same((op.left.type, op.right.type), op)
                 self.require(op.type is BOOL, "a comparison yields a bool", op)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kdsl.frontend.function import Overloaded, function
 from kdsl.lang.intrinsics import bits_double, bits_float, double_bits, float_bits, fma, unroll
+from kdsl.lang.intrinsics.library import scale as scale
 from kdsl.lang.types import F32, F64, I32, I64, f32, f64, i32, i64
 
 # 1.5 * 2**(p - 1) for a precision of p bits: adding it leaves the nearest integer in the last bits
@@ -71,15 +72,6 @@ def power_of_two_f64(n: i64) -> Any:
 
 
 power_of_two = Overloaded("power_of_two", {I32: power_of_two_f32, I64: power_of_two_f64})
-
-
-@function
-def scale(x: Any, n: Any) -> Any:
-    """x * 2**n for a normal x near 1 and n within twice the exponents of the type: in two steps, because 2**n may be out of range where the result is not.
-    Only the last product rounds.
-    """
-    half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)
 
 
 @function

@@ -7,16 +7,13 @@ Whether to share is decided by what a block has cost before, since waking thread
 from __future__ import annotations
 
 import ctypes
-import threading
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Final, Protocol
 
-import numpy as np
-
-from kdsl.lang.limits import LARGEST_ALIGNMENT
 from kdsl.runtime.order import shuffle_seed, shuffled_order
-from kdsl.runtime.pool import Job, pool, threads
+from kdsl.runtime.pool import Job, KernelJob, pool, threads
+from kdsl.runtime.scratch import scratch as scratch_of_thread
 
 
 class CpuCode(Protocol):
@@ -35,32 +32,10 @@ _Entry: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c
 
 ALONE_NS: Final = 200_000
 """Launches that should take less than this run on the calling thread."""
-RANGE_NS: Final = 50_000
-"""A range of blocks should not take less than this: handing it out costs about 2 microseconds."""
-RANGES_PER_THREAD: Final = 8
-"""More ranges than threads, so that unequal blocks even out."""
+RANGE_NS: Final = 10_000
+"""What is handed to a thread should not take less than this: threads then end together, and handing out costs little."""
 PROBE: Final = 8
 """Of a launch that should be short, one block in `PROBE` runs first, to see whether that is still true."""
-
-
-class _Scratch(threading.local):
-    """Scratch memory of one thread, grown when a kernel needs more."""
-
-    def __init__(self) -> None:
-        self.size = -1
-        self.address = 0
-        self.memory = np.empty(0, np.uint8)
-
-    def reserve(self, nbytes: int) -> int:
-        """The address of at least `nbytes` bytes."""
-        if self.size < nbytes:
-            self.memory = np.empty(nbytes + LARGEST_ALIGNMENT, np.uint8)
-            self.address = self.memory.ctypes.data + -self.memory.ctypes.data % LARGEST_ALIGNMENT
-            self.size = nbytes
-        return self.address
-
-
-_scratch: Final = _Scratch()
 
 
 @dataclass(frozen=True)
@@ -127,7 +102,7 @@ class CpuFunction:
         self._timed(arguments, first, blocks, scratch)
 
     def _call(self, arguments: int, first: int, end: int, scratch: int) -> None:
-        own = _scratch
+        own = scratch_of_thread
         self._entry(arguments, first, end, own.address if own.size >= scratch else own.reserve(scratch))
 
     def _run_shuffled(self, arguments: int, blocks: int, workers: int, scratch: int) -> None:
@@ -152,16 +127,10 @@ class CpuFunction:
 
     def _share(self, arguments: int, first: int, end: int, workers: int, block_ns: float, scratch: int) -> None:
         blocks = end - first
-        least = int(RANGE_NS / max(block_ns, 1.0)) + 1
-        length = max(-(-blocks // (workers * RANGES_PER_THREAD)), min(least, -(-blocks // workers)))
-        ranges = -(-blocks // length)
-        spent = [0] * ranges
-
-        def run(number: int) -> None:
-            begin = first + number * length
-            start = perf_counter_ns()
-            self._call(arguments, begin, min(begin + length, end), scratch)
-            spent[number] = perf_counter_ns() - start
-
-        pool().run(Job(run, ranges), min(workers, ranges) - 1)
-        self._learn(sum(spent) / blocks)
+        workers = min(workers, blocks)
+        least = min(int(RANGE_NS / max(block_ns, 1.0)) + 1, -(-blocks // workers))
+        helpers = pool()
+        job = KernelJob(helpers.slots, self._code.address, arguments, range(first, end), scratch, threads=workers, least=least)
+        helpers.run(job, workers - 1)
+        if job.own_blocks:
+            self._learn(job.own_ns / job.own_blocks)

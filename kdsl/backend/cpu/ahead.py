@@ -1,7 +1,9 @@
-"""Hints of what is read soon, one per cache line: those that a kernel gives (`prefetch`), and those for the next trip of a loop at block level.
+"""Hints of what is read soon, one per cache line: those that a kernel gives (`prefetch`), those for the next trip of a loop at block level, and those for the
+next groups of lanes.
 
 Such a loop reads tile after tile, or strip after strip (`strips`), at strides that the processor does not foresee. What a trip asks for
-comes while it computes. What is not here: when a load asks (`memory`).
+comes while it computes. A kernel without loops goes through its arrays from one end to the other, which the processor does foresee, but it fetches what is
+read only into a far cache, and what is written not before it is. What is not here: when an access asks (`memory`).
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
 _LINE: Final = 64
 """Bytes of a cache line."""
+_FURTHER: Final = 2048
+"""Bytes that a hint for the next groups is ahead."""
 
 
-def hint(e: Emission, memory: nodes.Memory, index: Lanes, further: Any = None) -> None:
+def hint(e: Emission, memory: nodes.Memory, index: Lanes, further: Any = None, *, nearest: bool = False, written: bool = False) -> None:
     """One hint for all lanes whose elements lie in a line if those of neighbouring lanes are neighbours, whoever is active; none where that is not known.
-    `further` is added to the index.
+    `further` is added to the index. `nearest` asks for lines in the nearest cache instead of the second, `written` for such that are written.
     """
     if isinstance(index, Vector):
         return
@@ -36,8 +40,8 @@ def hint(e: Emission, memory: nodes.Memory, index: Lanes, further: Any = None) -
         if further is not None:
             place = e.builder.add(place, further)
         address = e.builder.gep(e.storage.start(memory), [place], source_etype=kind)
-        read, near, data = ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)
-        call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, read, near, data)
+        purpose, near, data = ir.Constant(I32, int(written)), ir.Constant(I32, 3 if nearest else 2), ir.Constant(I32, 1)
+        call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, purpose, near, data)
 
 
 def _first_lanes(index: Linear, line: int) -> list[int]:
@@ -49,6 +53,17 @@ def _first_lanes(index: Linear, line: int) -> list[int]:
         if sorted(steps) != [0] * (len(steps) - 1) + [1] or lane - found[-1] >= line:
             found.append(lane)
     return [lane for number, lane in enumerate(found) if rows[lane] not in (rows[earlier] for earlier in found[:number])]
+
+
+def hint_next_groups(e: Emission, op: nodes.Load | nodes.Store, index: Linear) -> None:
+    """A hint of what the access does some groups later, where a wide group is one run of neighbours and no loop is around it. For an element that is read and
+    written one is enough."""
+    attempt, key = e.attempt, (op.memory, op.indices)
+    if attempt is None or index.offsets != e.lanes.iota or key in attempt.hinted:
+        return
+    if not any(isinstance(control, nodes.ForRange | nodes.While) for control in e.uniformity.path(op)):
+        attempt.hinted.add(key)
+        hint(e, op.memory, index, e.i64(_FURTHER // op.memory.type.itemsize), nearest=True, written=isinstance(op, nodes.Store))
 
 
 def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:

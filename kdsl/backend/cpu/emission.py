@@ -13,7 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu import atomics, instructions, printing
+from kdsl.backend.cpu import atomics, instructions, printing, quotients
+from kdsl.backend.cpu.arithmetic import Avx512Arithmetic
 from kdsl.backend.cpu.constants import Builder
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
@@ -58,7 +59,7 @@ class Emission:
         self.module = module
         self.builder: ir.IRBuilder = Builder() if narrow is None else narrow.builder
         self.scalars = Arithmetic(self.builder)
-        self.vectors = Arithmetic(self.builder, width)
+        self.vectors = Avx512Arithmetic(self.builder, width, host.vector_bits) if host.compact_masks else Arithmetic(self.builder, width)
         self.lanes = LaneArithmetic(self.builder, width, host.compact_masks, sure=narrow is not None)
         self.masks = Masks(self.builder, width, compact=host.compact_masks)
         self.scratch: Scratch = Scratch(self) if narrow is None else narrow.scratch
@@ -269,6 +270,9 @@ class Emission:
         operands = [self.value(o) for o in nodes.operands(op)]
         if all(isinstance(o, Uniform) for o in operands):
             return Uniform(self.scalars.emit(op, *(o.scalar for o in operands if isinstance(o, Uniform))))
+        quotient = quotients.by_uniform(self, op, operands)
+        if quotient is not None:
+            return quotient
         if isinstance(op, nodes.Select) and isinstance(operands[0], Uniform):
             vectors = [operands[0].scalar, self.lanes.vector(operands[1]), self.lanes.vector(operands[2])]
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from llvmlite import ir
 
 from kdsl.backend.cpu import masked
-from kdsl.backend.cpu.ahead import hint_next_trip
+from kdsl.backend.cpu.ahead import hint_next_groups, hint_next_trip
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masked import bytes_of
 from kdsl.backend.cpu.masks import Mask
@@ -48,6 +48,7 @@ class MemoryAccess:
         def load_at(places: list[Lanes], index: Lanes) -> Any:
             if self._is_run_of_a_view(index, op):
                 hint_next_trip(e, op, index)
+                hint_next_groups(e, op, index)
 
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
@@ -78,8 +79,8 @@ class MemoryAccess:
                 return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
 
-    def _is_run_of_a_view(self, index: Lanes, op: nodes.Load) -> TypeGuard[Linear]:
-        """Whether a wide group loads runs of neighbours from a view."""
+    def _is_run_of_a_view(self, index: Lanes, op: nodes.Load | nodes.Store) -> TypeGuard[Linear]:
+        """Whether a wide group accesses runs of neighbours in a view."""
         plain = self.e.attempt is not None and self.e.mask is None and isinstance(op.memory, nodes.View) and op.field is None
         return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
 
@@ -318,6 +319,9 @@ class MemoryAccess:
         value = self._in_memory(of, e.value(op.value))
 
         def store_at(places: list[Lanes], index: Lanes) -> None:
+            if self._is_run_of_a_view(index, op):
+                hint_next_groups(e, op, index)
+
             def access(mask: Mask) -> None:
                 if e.attempt is not None:
                     e.attempt.stores(op.memory)

@@ -410,7 +410,16 @@ def _flat_cost(op: nodes.If) -> int:
                 total += 8
             case nodes.Load():
                 total += 2 if isinstance(inner.memory, nodes.View) or inner.memory.space == "shared" else 1
-            case nodes.Unary() | nodes.Binary() | nodes.Fma() | nodes.Compare() | nodes.Select() | nodes.Cast() | nodes.Bitcast():
+            case (
+                nodes.Unary()
+                | nodes.Binary()
+                | nodes.Fma()
+                | nodes.Scale()
+                | nodes.Compare()
+                | nodes.Select()
+                | nodes.Cast()
+                | nodes.Bitcast()
+            ):
                 total += 1
             case nodes.Store():
                 total += 2

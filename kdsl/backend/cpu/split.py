@@ -25,6 +25,7 @@ PURE: Final = (
     nodes.Unary,
     nodes.Binary,
     nodes.Fma,
+    nodes.Scale,
     nodes.Compare,
     nodes.Select,
     nodes.Cast,

@@ -93,6 +93,8 @@ class Attempt:
         """For each loop around the present operation, the tests before it."""
         self.proved: set[nodes.Op] = set()
         """Loads whose indices are known to be inside in all trips of the loop around the present operation (`hoist`)."""
+        self.hinted: set[tuple[nodes.Memory, tuple[nodes.ValueOp, ...]]] = set()
+        """Elements that later groups access, for which a hint has been given."""
         self.units: set[int] = set()
         """Strides, by the identity of their LLVM values, that are known to be 1."""
         self._loaded = set()

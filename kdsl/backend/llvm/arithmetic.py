@@ -60,6 +60,8 @@ class Arithmetic:
                 return self.binary(op, *operands)
             case nodes.Fma():
                 return self.fma(op.type, *operands)
+            case nodes.Scale():
+                return self.scale(op.type, *operands)
             case nodes.Compare():
                 return self.compare(op.op, op.left.type, *operands)
             case nodes.Select():
@@ -169,6 +171,19 @@ class Arithmetic:
     def fma(self, of: DType, x: Any, y: Any, z: Any) -> Any:
         """x * y + z, rounded once."""
         return narrow.fma(self.builder, of, x, y, z) if of.is_narrow_float else self._intrinsic("fma", x, y, z)
+
+    def scale(self, of: DType, x: Any, exponent: Any) -> Any:
+        """x * 2 ** exponent (`nodes.Scale`), in two steps, since 2 ** exponent may be out of range where the result is not; only the second rounds."""
+        b = self.builder
+        integer = I32 if of is F32 else I64
+
+        def by_power(y: Any, n: Any) -> Any:
+            biased = b.add(n, self.constant(integer, 127 if of is F32 else 1023))
+            return b.fmul(y, b.bitcast(b.shl(biased, self.constant(integer, 23 if of is F32 else 52)), y.type))
+
+        half = b.ashr(bits.opaque(b, exponent), self.constant(integer, 1))
+        halfway = by_power(x, half)
+        return by_power(halfway, b.sub(exponent, half))
 
     def rounded(self, of: DType, x: Any) -> Any:
         """An f32 rounded to nearest even to an f16 or bf16."""

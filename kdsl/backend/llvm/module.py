@@ -28,6 +28,7 @@ ALLOWED: Final = re.compile(
     | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)                                   # both targets
     | prefetch\.p0                                                                   # CPU
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
+    | x86\.avx512\.mask\.(scalef|range)\.p[sd]\.(128|256|512)                         # x86-64-v4
     | aarch64\.(get|set)\.fpcr                                                        # AArch64
     | nvvm\.read\.ptx\.sreg\.((tid|ctaid)\.[xyz]|cluster\.ctarank)                    # NVPTX from here on
     | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned

@@ -18,6 +18,7 @@ from kdsl.lang.intrinsics.row import ToFence as ToFence
 from kdsl.lang.intrinsics.row import ToFma as ToFma
 from kdsl.lang.intrinsics.row import ToFrontend as ToFrontend
 from kdsl.lang.intrinsics.row import ToInstruction as ToInstruction
+from kdsl.lang.intrinsics.row import ToScale as ToScale
 from kdsl.lang.intrinsics.row import ToSleep as ToSleep
 from kdsl.lang.intrinsics.row import ToSpecial as ToSpecial
 from kdsl.lang.intrinsics.row import ToUnary as ToUnary

@@ -47,6 +47,11 @@ class ToFma:
 
 
 @dataclass(frozen=True)
+class ToScale:
+    """A `Scale`."""
+
+
+@dataclass(frozen=True)
 class ToBitcast:
     """A `Bitcast`."""
 
@@ -135,6 +140,7 @@ Lowering: TypeAlias = (
     | ToUnary
     | ToBinary
     | ToFma
+    | ToScale
     | ToBitcast
     | ToBarrier
     | ToExchange

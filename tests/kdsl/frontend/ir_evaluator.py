@@ -150,6 +150,8 @@ class Thread:
                 return _known(op, folding.binary(op.op, op.type, get(op.left), get(op.right)))
             case nodes.Fma():
                 return _fma(op.type, get(op.a), get(op.b), get(op.c))
+            case nodes.Scale():
+                return float(op.type.numpy.type(math.ldexp(get(op.value), int(get(op.exponent)))))
             case nodes.Compare():
                 return folding.compare(op.op, get(op.left), get(op.right))
             case nodes.Select():

@@ -111,7 +111,9 @@ class Sites:
                 self.numbers += [self.element(op, position) for position in range(len(op.elements))]
             case nodes.Assertion() | nodes.Exchange():
                 self.numbers.append(self.value(op))
-            case nodes.Cast() | nodes.Binary() | nodes.Unary() | nodes.Fma() if op.type.is_float or nodes.operands(op)[0].type.is_float:
+            case nodes.Cast() | nodes.Binary() | nodes.Unary() | nodes.Fma() | nodes.Scale() if (
+                op.type.is_float or nodes.operands(op)[0].type.is_float
+            ):
                 self.numbers.append(self.value(op))
 
     def deciding(self) -> frozenset[int]:

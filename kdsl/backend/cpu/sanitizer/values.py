@@ -72,7 +72,7 @@ def computed(e: SanitizedEmission, op: nodes.ValueOp, result: Lanes) -> None:
     """Look at a value that has been computed."""
     if isinstance(op, nodes.Cast) and op.type.is_integer and op.operand.type.is_float:
         report(e, "conversion", op, e.masks.without(e.mask, _fits(e, op)))
-    elif e.options.numbers and op.type.is_float and isinstance(op, nodes.Binary | nodes.Unary | nodes.Fma | nodes.Cast):
+    elif e.options.numbers and op.type.is_float and isinstance(op, nodes.Binary | nodes.Unary | nodes.Fma | nodes.Scale | nodes.Cast):
         sources = [o for o in nodes.operands(op) if o.type.is_float]
         arises = e.builder.not_(_is_finite(e, op.type, result))
         for source in sources:

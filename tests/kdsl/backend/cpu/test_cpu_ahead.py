@@ -6,8 +6,26 @@ import numpy as np
 import pytest
 
 import kdsl
-from kdsl import BoundsError, Slice, SliceMut, f32, fma, i64, kernel, prefetch, struct, sync_threads, thread_idx, tile_index, tiles, u32
-from kdsl.backend.cpu import HostCpu, compile, compile_assembly, compile_object
+from kdsl import (
+    BoundsError,
+    DisjointSlice,
+    Slice,
+    SliceMut,
+    elements,
+    f32,
+    fma,
+    i64,
+    kernel,
+    prefetch,
+    struct,
+    sync_threads,
+    thread_idx,
+    thread_index,
+    tile_index,
+    tiles,
+    u32,
+)
+from kdsl.backend.cpu import HostCpu, compile, compile_assembly, compile_ir, compile_object
 from kdsl.backend.cpu.jit import undefined_symbols
 from kdsl.backend.cpu.strips import Strips, cut
 from kdsl.ir import nodes
@@ -218,3 +236,47 @@ def test_tiles_that_are_asked_for_ahead_are_the_same(k: int) -> None:
     c = device.array(np.full(32 * 16, np.nan, np.float32))
     sums_of_tiles(c, device.array(a.ravel()), Sizes(m=32, n=16, k=k, a_row=64, b_row=0))
     np.testing.assert_array_equal(c.numpy().reshape(32, 16), a[:, :k].reshape(32, k // 16, 16).sum(1))
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels without loops
+
+
+@kernel(grid=elements("y"), requires=("len(x) == len(y)",))
+def update(y: DisjointSlice[f32], x: Slice[f32]) -> None:
+    i = thread_index()
+    if i in y:
+        y[i] = y[i] + x[i]
+
+
+@kernel(grid=elements("y"), requires=("len(x) == len(y)",))
+def copy(y: DisjointSlice[f32], x: Slice[f32]) -> None:
+    i = thread_index()
+    if i in y:
+        y[i] = x[i]
+
+
+@kernel(grid=elements("y"), requires=("len(x) >= 3 * len(y)",))
+def every_third(y: DisjointSlice[f32], x: Slice[f32]) -> None:
+    i = thread_index()
+    if i in y:
+        y[i] = x[3 * i] + x[0]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize(("of", "reads", "writes"), [(update, 2, 0), (copy, 1, 1), (every_third, 0, 0)])
+def test_what_later_groups_access_is_asked_for_once(name: str, of: kdsl.Kernel, reads: int, writes: int) -> None:
+    lines = {"x86-64-v3": 2, "x86-64-v4": 4, "aarch64": 1}[name]  # of a wide group
+    text = compile_ir(of.ir(), HostCpu(name))
+    assert text.count("prefetch.p0(ptr") - text.count("declare void @llvm.prefetch") == lines * (reads + writes)
+    assert text.count("i32 1, i32 3, i32 1)") == lines * writes
+
+
+@pytest.mark.parametrize("of", [update, copy, every_third])
+@pytest.mark.parametrize("size", [1, 63, 64, 1000, 5000])
+def test_hints_beyond_the_end_leave_no_trace(of: kdsl.Kernel, size: int) -> None:
+    cpu = kdsl.device("cpu")
+    x, y = np.arange(3 * size, dtype=np.float32), np.ones(size, np.float32)
+    given, found = cpu.array(x if of is every_third else x[:size]), cpu.array(y)
+    of(found, given)
+    wanted = {update: y + x[:size], copy: x[:size], every_third: x[::3] + x[0]}[of]
+    np.testing.assert_array_equal(found.numpy(), wanted)
