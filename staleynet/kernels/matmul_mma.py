@@ -6,6 +6,7 @@ each warp multiplies a part of the tile, and its results go through shared memor
 their rows or across them, which `ldmatrix` exchanges; those of tf32 have it along. The kernel also runs on the CPU, with the meaning that `mma` has there.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +122,7 @@ def product(
     b_across: bool = False,
     each: int = 1,
     edges: bool = True,
+    batch: bool = True,
     early: bool = False,
 ) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches of operands of `element` (bf16, f16, or f32 that is rounded to tf32 already) and results of `result`.
@@ -128,7 +130,7 @@ def product(
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; the rows of both begin at multiples
     of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix; k is not 0.
     `each` columns of C are written at once: 1, 2, or 16 bytes of them; its rows begin at multiples of so many, and have a multiple of so many. Without
-    `edges` all extents are multiples of those of a tile. With `early`, on GPUs from Hopper on, blocks begin before the kernel in front of this one has ended.
+    `edges` all extents are multiples of those of a tile, without `batch` there is one matrix. With `early`, on GPUs from Hopper on, blocks begin before the kernel in front of this one has ended.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes
@@ -148,24 +150,25 @@ def product(
     PER_LINE = OWN_COLUMNS // each
     OUT = (WARPS, LINES, OWN_COLUMNS + CHUNK // result.itemsize) if STAGED else (1, 1, 1)
     pair = PAIRS[result.name]
-    A_SPAN, B_SPAN = (min(size * element.itemsize, 128) if across else SPAN for size, across in ((ROWS, a_across), (COLUMNS, b_across)))
-    # with k across, rows of a tile have 64 elements, so that a wider one is several pieces
-    A_WIDE, B_WIDE = min(ROWS, 64), min(COLUMNS, 64)
+    # with k across, rows of a tile have at most 64 elements, so that a wider one is several pieces
+    A_WIDE, B_WIDE = math.gcd(ROWS, 64), math.gcd(COLUMNS, 64)
+    A_SPAN, B_SPAN = (wide * element.itemsize if across else SPAN for wide, across in ((A_WIDE, a_across), (B_WIDE, b_across)))
+    A_LINE, B_LINE = A_WIDE if a_across else DEPTH, B_WIDE if b_across else DEPTH
     A_SHAPE = (STAGES, ROWS // A_WIDE, DEPTH, A_WIDE) if a_across else (STAGES, ROWS, DEPTH)
     B_SHAPE = (STAGES, COLUMNS // B_WIDE, DEPTH, B_WIDE) if b_across else (STAGES, COLUMNS, DEPTH)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
     multiples = ((f"a.shape[{inner_a}]", DEPTH), ("c.shape[2]", ROWS), ("c.shape[3]", COLUMNS))
 
     @function
-    def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, across: bool, share: i64, shares: i64) -> None:
+    def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, wide: i64, across: bool, share: i64, shares: i64) -> None:
         """Begin to copy a share of a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read."""
-        wide = min(size, 64) if across else DEPTH
         high = THREADS // (wide // EACH)  # rows that the block copies at once
         own, along = i64(kept(u32(thread_idx.x // (wide // EACH)))), thread_idx.x % (wide // EACH) * EACH
+        line, column = (k + own, first + i64(kept(u32(along)))) if across else (first + own, k + along)
         for i in unroll(high * share, size * DEPTH // wide, high * shares):
             piece, row = (i // DEPTH, own + i % DEPTH) if high <= DEPTH else (own // DEPTH + i // DEPTH, own % DEPTH)
             to = (s, piece, row, along) if across else (s, own + i, along)
-            of_row, of_column = (k + row, first + piece * wide + along) if across else (first + own + i, k + along)
+            of_row, of_column = (line + (row - own), column + piece * wide) if across else (line + i, column)
             if edges:
                 # valid keeps every read inside
                 valid = source.shape[3] - of_column if of_row < source.shape[2] else 0
@@ -200,6 +203,14 @@ def product(
                 found = ldmatrix(b_tile.unchecked, (s, its + 8 * j, (lane // 8 % 2 + 2 * step) * EACH))
                 b_part[slot, j, :], b_part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
 
+    @function
+    def place_of(tile: u32, down: u32, across: u32, heads: u32) -> tuple[u32, u32, u32, u32]:
+        if batch:
+            return place(tile, down, across, heads, GROUP)
+        else:
+            _, _, y, x = place(tile, down, across, u32(1), GROUP)
+            return u32(0), u32(0), y, x
+
     @kernel(
         grid=("w.blocks",),
         block=THREADS,
@@ -209,6 +220,7 @@ def product(
             f"c.shape[2] == a.shape[{5 - inner_a}] and c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
+            *(() if batch else ("c.shape[0] == 1 and c.shape[1] == 1",)),
             *(() if edges else (f"{extent} == {extent} // {of} * {of}" for extent, of in multiples)),
         ),
         programmatic=early,
@@ -231,23 +243,23 @@ def product(
 
         # copies are ahead of the products, and behind the last of a tile come those of the block's next one
         coming, at = u32(block_idx.x), u32(0)
-        p, q, y, x = place(coming, down, across, heads, GROUP)
+        p, q, y, x = place_of(coming, down, across, heads)
         for s in unroll(STAGES - 1):
             if coming < count:
-                bring(a_tile, u32(s), a, p, q, i64(y) * ROWS, i64(at), ROWS, a_across, 0, 1)
-                bring(b_tile, u32(s), b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, b_across, 0, 1)
+                bring(a_tile, u32(s), a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, 0, 1)
+                bring(b_tile, u32(s), b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, 0, 1)
             commit_copies()
             at += DEPTH
             if at >= depth:
                 coming, at = coming + hop, u32(0)
-                p, q, y, x = place(coming, down, across, heads, GROUP)
+                p, q, y, x = place_of(coming, down, across, heads)
         wait_copies(STAGES - 2)
         sync_threads()
         here = u32(0)
         fragments(a_part, b_part, a_tile, b_tile, here, 0, 0)
         tile = u32(block_idx.x)
         while tile < count:
-            next_p, next_q, next_y, next_x = place(coming + hop, down, across, heads, GROUP)  # where copies go on within this tile
+            next_p, next_q, next_y, next_x = place_of(coming + hop, down, across, heads)  # where copies go on within this tile
             total = local_array((DOWN, SIDE, 4), f32)
             left = steps
             while left > 0:
@@ -267,8 +279,8 @@ def product(
                     if part < SPREAD:
                         # the stage that was left last is free since the barrier
                         if coming < count:
-                            bring(a_tile, free, a, p, q, i64(y) * ROWS, i64(at), ROWS, a_across, part, SPREAD)
-                            bring(b_tile, free, b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, b_across, part, SPREAD)
+                            bring(a_tile, free, a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, part, SPREAD)
+                            bring(b_tile, free, b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, part, SPREAD)
                         if part == SPREAD - 1:
                             commit_copies()
                             at += DEPTH
@@ -279,7 +291,7 @@ def product(
                         for j in unroll(SIDE):
                             total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % 2, j, :], total[i, j, :], SHAPE, KIND)
                 here = following
-            its_p, its_q, its_y, its_x = place(tile, down, across, heads, GROUP)
+            its_p, its_q, its_y, its_x = place_of(tile, down, across, heads)
             warp = warp_index() % WARPS
             own_row, own_column = i64(its_y) * ROWS + warp // WARP_COLUMNS * OWN_ROWS, i64(its_x) * COLUMNS + warp % WARP_COLUMNS * OWN_COLUMNS
             if STAGED and EXACT:

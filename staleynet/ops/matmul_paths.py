@@ -201,8 +201,9 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         each = 1 if on_cpu else next(count for count in (16 // out.base.dtype.itemsize, 2, 1) if out.in_vectors(count))
         most = out.shape[0] * out.shape[1] * -(-out.shape[2] // schedule.rows) * -(-out.shape[3] // schedule.columns)
         blocks = most if on_cpu else min(most, schedule.resident * _multiprocessors(out.base))
+        ways = {"edges": bool(cut), "batch": out.shape[0] * out.shape[1] > 1, "early": on_hopper(out.base)}
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, bool(cut), on_hopper(out.base))(
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, **ways)(
             out.array, left.array, right.array, Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
         )
 
@@ -311,9 +312,8 @@ def _fp32_kernel(name: str, a_across: bool, b_across: bool, vectors: bool, rest:
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, edges: bool, early: bool) -> Kernel:
-    schedule = SCHEDULES["mma"][name]
-    return matmul_mma.product(element, result, schedule, a_across=a_across, b_across=b_across, each=each, edges=edges, early=early)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, **options: bool) -> Kernel:
+    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, **options)
 
 
 @functools.cache
