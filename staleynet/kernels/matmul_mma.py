@@ -98,6 +98,8 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles."""
     resident: int = 1
     """Blocks of a multiprocessor, each of which goes from tile to tile."""
+    twice: bool = True
+    """Whether B of the next part of a stage is loaded during the products of a part, as A is; else B of the part itself, which takes fewer registers."""
     spread: int = 1
     """Steps of a stage over which the copies of a later one are spread."""
 
@@ -146,6 +148,8 @@ def product(
     SPREAD = min(schedule.spread, STEPS - 1)
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
+    TWICE = schedule.twice and not edges  # edges take registers, too
+    SLOTS = 2 if TWICE else 1
     WIDE, STAGED, EXACT = each, each > 1, result is f32
     PER_LINE = OWN_COLUMNS // each
     OUT = (WARPS, LINES, OWN_COLUMNS + CHUNK // result.itemsize) if STAGED else (1, 1, 1)
@@ -177,31 +181,29 @@ def product(
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH)
 
     @function
-    def fragments(a_part: Any, b_part: Any, a_tile: Any, b_tile: Any, s: u32, step: i64, slot: i64) -> None:
-        """Load what the warp multiplies in a step of two chunks."""
-        lane = lane_index()
-        warp = warp_index() % WARPS
-        a_row, b_row = warp // WARP_COLUMNS * OWN_ROWS, warp % WARP_COLUMNS * OWN_COLUMNS
-        if a_across:
-            own = i64(kept(u32(lane // 16 * 8 + lane % 8)))
-            for i in unroll(DOWN):
-                row = a_row + 16 * i + lane // 8 % 2 * 8
-                a_part[slot, i, :] = ldmatrix(a_tile.unchecked, (s, row // A_WIDE, own + 16 * step, row % A_WIDE), transpose=True)
-        else:
-            own = i64(kept(u32(a_row + lane % 16)))
-            for i in unroll(DOWN):
-                a_part[slot, i, :] = ldmatrix(a_tile.unchecked, (s, own + 16 * i, (lane // 16 + 2 * step) * EACH))
-        if b_across:
-            its = i64(kept(u32(lane % 16)))
-            for j in unroll(0, SIDE, 2):
-                row = b_row + 8 * j + lane // 16 * 8
-                found = ldmatrix(b_tile.unchecked, (s, row // B_WIDE, its + 16 * step, row % B_WIDE), transpose=True)
-                b_part[slot, j, :], b_part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
-        else:
-            its = i64(kept(u32(b_row + lane // 16 * 8 + lane % 8)))
-            for j in unroll(0, SIDE, 2):
-                found = ldmatrix(b_tile.unchecked, (s, its + 8 * j, (lane // 8 % 2 + 2 * step) * EACH))
-                b_part[slot, j, :], b_part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
+    def left(part: Any, slot: i64, tile: Any, s: u32, step: i64) -> None:
+        """Load what the warp multiplies of A in a step of two chunks."""
+        lane, row = lane_index(), warp_index() % WARPS // WARP_COLUMNS * OWN_ROWS
+        own = i64(kept(u32(lane // 16 * 8 + lane % 8 if a_across else row + lane % 16)))
+        for i in unroll(DOWN):
+            if a_across:
+                its = row + 16 * i + lane // 8 % 2 * 8
+                part[slot, i, :] = ldmatrix(tile.unchecked, (s, its // A_WIDE, own + 16 * step, its % A_WIDE), transpose=True)
+            else:
+                part[slot, i, :] = ldmatrix(tile.unchecked, (s, own + 16 * i, (lane // 16 + 2 * step) * EACH))
+
+    @function
+    def right(part: Any, slot: i64, tile: Any, s: u32, step: i64) -> None:
+        """The same of B."""
+        lane, row = lane_index(), warp_index() % WARP_COLUMNS * OWN_COLUMNS
+        own = i64(kept(u32(lane % 16 if b_across else row + lane // 16 * 8 + lane % 8)))
+        for j in unroll(0, SIDE, 2):
+            if b_across:
+                its = row + 8 * j + lane // 16 * 8
+                found = ldmatrix(tile.unchecked, (s, its // B_WIDE, own + 16 * step, its % B_WIDE), transpose=True)
+            else:
+                found = ldmatrix(tile.unchecked, (s, own + 8 * j, (lane // 8 % 2 + 2 * step) * EACH))
+            part[slot, j, :], part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
 
     @function
     def place_of(tile: u32, down: u32, across: u32, heads: u32) -> tuple[u32, u32, u32, u32]:
@@ -231,7 +233,7 @@ def product(
         b_tile = shared_array(B_SHAPE, element, swizzle=B_SPAN)
         out = shared_array(OUT, result)
         a_part = local_array((2, DOWN, 4), u32)
-        b_part = local_array((2, SIDE, 2), u32)
+        b_part = local_array((SLOTS, SIDE, 2), u32)
         across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
         heads = u32(c.shape[1])
         count = across * down * u32(c.shape[0]) * heads
@@ -256,26 +258,32 @@ def product(
         wait_copies(STAGES - 2)
         sync_threads()
         here = u32(0)
-        fragments(a_part, b_part, a_tile, b_tile, here, 0, 0)
+        left(a_part, 0, a_tile, here, 0)
+        if TWICE:
+            right(b_part, 0, b_tile, here, 0)
         tile = u32(block_idx.x)
         while tile < count:
             next_p, next_q, next_y, next_x = place_of(coming + hop, down, across, heads)  # where copies go on within this tile
             total = local_array((DOWN, SIDE, 4), f32)
-            left = steps
-            while left > 0:
-                left -= 1
+            steps_left = steps
+            while steps_left > 0:
+                steps_left -= 1
                 following = here + 1 if here + 1 < STAGES else u32(0)
                 free = here - 1 if here > 0 else here + (STAGES - 1)
                 for part in unroll(STEPS):
                     # the fragments of the next part, which may lie in the next stage; behind the last one, where nothing may have been written, in that
+                    from_stage, next_part = here, (part + 1) % STEPS
+                    if not TWICE:
+                        right(b_part, 0, b_tile, here, part)
                     if part == STEPS - 1:
-                        if left == 0 and tile + hop >= count:
+                        if steps_left == 0 and tile + hop >= count:
                             following = here
                         wait_copies(STAGES - 2)
                         sync_threads()
-                        fragments(a_part, b_part, a_tile, b_tile, following, 0, (part + 1) % 2)
-                    else:
-                        fragments(a_part, b_part, a_tile, b_tile, here, part + 1, (part + 1) % 2)
+                        from_stage = following
+                    left(a_part, (part + 1) % 2, a_tile, from_stage, next_part)
+                    if TWICE:
+                        right(b_part, (part + 1) % 2, b_tile, from_stage, next_part)
                     if part < SPREAD:
                         # the stage that was left last is free since the barrier
                         if coming < count:
@@ -289,7 +297,7 @@ def product(
                                 p, q, y, x = next_p, next_q, next_y, next_x
                     for i in unroll(DOWN):
                         for j in unroll(SIDE):
-                            total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % 2, j, :], total[i, j, :], SHAPE, KIND)
+                            total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % SLOTS, j, :], total[i, j, :], SHAPE, KIND)
                 here = following
             its_p, its_q, its_y, its_x = place_of(tile, down, across, heads)
             warp = warp_index() % WARPS
