@@ -100,8 +100,6 @@ class Schedule:
     """Blocks of a multiprocessor, each of which goes from tile to tile."""
     twice: bool = True
     """Whether B of the next part of a stage is loaded during the products of a part, as A is; else B of the part itself, which takes fewer registers."""
-    spread: int = 1
-    """Steps of a stage over which the copies of a later one are spread."""
 
     @property
     def warps(self) -> int:
@@ -145,7 +143,6 @@ def product(
     OWN_ROWS, OWN_COLUMNS = ROWS // schedule.warp_rows, COLUMNS // WARP_COLUMNS
     DOWN, SIDE = OWN_ROWS // 16, OWN_COLUMNS // 8
     STEPS = CHUNKS // 2
-    SPREAD = min(schedule.spread, STEPS - 1)
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
     TWICE = schedule.twice and not edges  # edges take registers, too
@@ -164,21 +161,21 @@ def product(
     multiples = ((f"a.shape[{inner_a}]", DEPTH), ("c.shape[2]", ROWS), ("c.shape[3]", COLUMNS))
 
     @function
-    def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, wide: i64, across: bool, share: i64, shares: i64) -> None:
-        """Begin to copy a share of a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read."""
+    def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, wide: i64, across: bool, count: i64) -> None:
+        """Begin to copy a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read, as is all with a `count` of 0."""
         high = THREADS // (wide // EACH)  # rows that the block copies at once
         own, along = i64(kept(u32(thread_idx.x // (wide // EACH)))), thread_idx.x % (wide // EACH) * EACH
         line, column = (k + own, first + i64(kept(u32(along)))) if across else (first + own, k + along)
-        for i in unroll(high * share, size * DEPTH // wide, high * shares):
+        for i in unroll(0, size * DEPTH // wide, high):
             piece, row = (i // DEPTH, own + i % DEPTH) if high <= DEPTH else (own // DEPTH + i // DEPTH, own % DEPTH)
             to = (s, piece, row, along) if across else (s, own + i, along)
             of_row, of_column = (line + (row - own), column + piece * wide) if across else (line + i, column)
             if edges:
                 # valid keeps every read inside
-                valid = source.shape[3] - of_column if of_row < source.shape[2] else 0
+                valid = min(source.shape[3] - of_column, count) if of_row < source.shape[2] else 0
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=valid)
             else:
-                copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH)
+                copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=count)
 
     @function
     def left(part: Any, slot: i64, tile: Any, s: u32, step: i64) -> None:
@@ -243,19 +240,19 @@ def product(
             wait_for_dependencies()
             launch_dependents()
 
-        # copies are ahead of the products, and behind the last of a tile come those of the block's next one
+        # copies are ahead of the products, and behind the last of a tile come those of the block's next one; behind the last tile zeros
         coming, at = u32(block_idx.x), u32(0)
         p, q, y, x = place_of(coming, down, across, heads)
-        for s in unroll(STAGES - 1):
-            if coming < count:
-                bring(a_tile, u32(s), a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, 0, 1)
-                bring(b_tile, u32(s), b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, 0, 1)
+        for s in unroll(STAGES):
+            these = EACH if coming < count else 0
+            bring(a_tile, u32(s), a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, these)
+            bring(b_tile, u32(s), b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, these)
             commit_copies()
             at += DEPTH
             if at >= depth:
                 coming, at = coming + hop, u32(0)
                 p, q, y, x = place_of(coming, down, across, heads)
-        wait_copies(STAGES - 2)
+        wait_copies(STAGES - 1)
         sync_threads()
         here = u32(0)
         left(a_part, 0, a_tile, here, 0)
@@ -269,32 +266,27 @@ def product(
             while steps_left > 0:
                 steps_left -= 1
                 following = here + 1 if here + 1 < STAGES else u32(0)
-                free = here - 1 if here > 0 else here + (STAGES - 1)
                 for part in unroll(STEPS):
-                    # the fragments of the next part, which may lie in the next stage; behind the last one, where nothing may have been written, in that
-                    from_stage, next_part = here, (part + 1) % STEPS
                     if not TWICE:
                         right(b_part, 0, b_tile, here, part)
                     if part == STEPS - 1:
-                        if steps_left == 0 and tile + hop >= count:
-                            following = here
                         wait_copies(STAGES - 2)
                         sync_threads()
-                        from_stage = following
+                    # the next part, which may lie in the next stage
+                    from_stage, next_part = (here, part + 1) if part < STEPS - 1 else (following, 0)
                     left(a_part, (part + 1) % 2, a_tile, from_stage, next_part)
                     if TWICE:
                         right(b_part, (part + 1) % 2, b_tile, from_stage, next_part)
-                    if part < SPREAD:
-                        # the stage that was left last is free since the barrier
-                        if coming < count:
-                            bring(a_tile, free, a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, part, SPREAD)
-                            bring(b_tile, free, b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, part, SPREAD)
-                        if part == SPREAD - 1:
-                            commit_copies()
-                            at += DEPTH
-                            if at >= depth:
-                                coming, at = coming + hop, u32(0)
-                                p, q, y, x = next_p, next_q, next_y, next_x
+                    if part == STEPS - 1:
+                        # since the barrier nobody reads this stage any more
+                        these = EACH if coming < count else 0
+                        bring(a_tile, here, a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, these)
+                        bring(b_tile, here, b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, these)
+                        commit_copies()
+                        at += DEPTH
+                        if at >= depth:
+                            coming, at = coming + hop, u32(0)
+                            p, q, y, x = next_p, next_q, next_y, next_x
                     for i in unroll(DOWN):
                         for j in unroll(SIDE):
                             total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % SLOTS, j, :], total[i, j, :], SHAPE, KIND)
@@ -312,6 +304,7 @@ def product(
             else:
                 one_by_one(c, its_p, its_q, own_row, own_column, total, w)
             tile += hop
+        wait_copies(0)
 
     @function
     def by_lines(c: Any, p: u32, q: u32, row: i64, column: i64, total: Any, out: Any, warp: i64, w: Work) -> None:
