@@ -15,14 +15,10 @@ from kdsl import (
     Kernel,
     Slice,
     SliceMut,
-    as_vectors,
-    bf16x2,
     block_idx,
     commit_copies,
     copy_async,
-    f16x2,
     f32,
-    f32x2,
     function,
     grid_dim,
     i64,
@@ -33,8 +29,6 @@ from kdsl import (
     ldmatrix,
     local_array,
     mma,
-    mma_column,
-    mma_row,
     shared_array,
     sync_threads,
     thread_idx,
@@ -45,14 +39,11 @@ from kdsl import (
     warp_index,
 )
 from staleynet.kernels.matmul_hopper import Work
+from staleynet.kernels.matmul_mma_results import leaving, room, room_bytes
 from staleynet.kernels.tile_order import place
 
-PAIRS = {"f32": f32x2, "f16": f16x2, "bf16": bf16x2}
-"""Vectors of two results."""
 CHUNK = 16
 """Bytes that are copied at once: neighbouring elements along k."""
-LINES = 16
-"""Rows of results of a warp that are in shared memory on their way out."""
 
 
 @function
@@ -65,17 +56,6 @@ def kept(x: u32) -> u32:
     """The same number, of which the compiler does not know which bits are 0, so that it adds to it: the assembler folds such sums into addresses."""
     y: u32 = inline_ptx("mov.b32 {0}, {1};", u32, (x,), volatile=False, memory=False, cpu=same)
     return y
-
-
-@function
-def nothing() -> None:
-    pass
-
-
-@function
-def sync_warp() -> None:
-    """Wait for the lanes of the warp, whose accesses before are then visible to each other. On the CPU they go together."""
-    inline_ptx("bar.warp.sync 0xffffffff;", None, (), together="warp", cpu=nothing)
 
 
 @dataclass(frozen=True)
@@ -98,8 +78,6 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles."""
     resident: int = 1
     """Blocks of a multiprocessor, each of which goes from tile to tile."""
-    twice: bool = True
-    """Whether B of the next part of a stage is loaded during the products of a part, as A is; else B of the part itself, which takes fewer registers."""
 
     @property
     def warps(self) -> int:
@@ -109,8 +87,7 @@ class Schedule:
     @property
     def shared_bytes(self) -> int:
         """What a block takes of shared memory, with results of 32 bits."""
-        ring = (self.rows + self.columns) * self.row_bytes * self.stages
-        return ring + self.warps * LINES * (4 * self.columns // self.warp_columns + CHUNK)
+        return (self.rows + self.columns) * self.row_bytes * self.stages + room_bytes(self.warps, self.columns // self.warp_columns)
 
 
 def product(
@@ -130,7 +107,8 @@ def product(
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n; the rows of both begin at multiples
     of 16 bytes. All arrays have four dimensions, two of the batch and two of the matrix; k is not 0.
     `each` columns of C are written at once: 1, 2, or 16 bytes of them; its rows begin at multiples of so many, and have a multiple of so many. Without
-    `edges` all extents are multiples of those of a tile, without `batch` there is one matrix. With `early`, on GPUs from Hopper on, blocks begin before the kernel in front of this one has ended.
+    `edges` all extents are multiples of those of a tile, without `batch` there is one matrix. With `early`, on GPUs from Hopper on, blocks begin before the
+    kernel in front of this one has ended.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes
@@ -145,12 +123,10 @@ def product(
     STEPS = CHUNKS // 2
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
-    TWICE = schedule.twice and not edges  # edges take registers, too
+    TWICE = not edges  # whether there are registers for the next part of a stage, too
     SLOTS = 2 if TWICE else 1
-    WIDE, STAGED, EXACT = each, each > 1, result is f32
-    PER_LINE = OWN_COLUMNS // each
-    OUT = (WARPS, LINES, OWN_COLUMNS + CHUNK // result.itemsize) if STAGED else (1, 1, 1)
-    pair = PAIRS[result.name]
+    OUT = room(result, WARPS, OWN_COLUMNS) if each > 1 else (1, 1, 1)
+    leave = leaving(result, DOWN, SIDE, each=each, edges=edges)
     # with k across, rows of a tile have at most 64 elements, so that a wider one is several pieces
     A_WIDE, B_WIDE = math.gcd(ROWS, 64), math.gcd(COLUMNS, 64)
     A_SPAN, B_SPAN = (wide * element.itemsize if across else SPAN for wide, across in ((A_WIDE, a_across), (B_WIDE, b_across)))
@@ -162,45 +138,43 @@ def product(
 
     @function
     def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, wide: i64, across: bool, count: i64) -> None:
-        """Begin to copy a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read, as is all with a `count` of 0."""
-        high = THREADS // (wide // EACH)  # rows that the block copies at once
-        own, along = i64(kept(u32(thread_idx.x // (wide // EACH)))), thread_idx.x % (wide // EACH) * EACH
+        """Begin to copy a stage of one operand, `size` rows of the product; what lies outside of it becomes 0 and is not read, nor is anything with a
+        `count` of 0."""
+        per_row = wide // EACH
+        high = THREADS // per_row  # rows that the block copies at once
+        own, along = i64(kept(u32(thread_idx.x // per_row))), thread_idx.x % per_row * EACH
         line, column = (k + own, first + i64(kept(u32(along)))) if across else (first + own, k + along)
         for i in unroll(0, size * DEPTH // wide, high):
             piece, row = (i // DEPTH, own + i % DEPTH) if high <= DEPTH else (own // DEPTH + i // DEPTH, own % DEPTH)
             to = (s, piece, row, along) if across else (s, own + i, along)
             of_row, of_column = (line + (row - own), column + piece * wide) if across else (line + i, column)
             if edges:
-                # valid keeps every read inside
+                # this keeps every read inside
                 valid = min(source.shape[3] - of_column, count) if of_row < source.shape[2] else 0
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=valid)
             else:
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=count)
 
     @function
-    def left(part: Any, slot: i64, tile: Any, s: u32, step: i64) -> None:
-        """Load what the warp multiplies of A in a step of two chunks."""
-        lane, row = lane_index(), warp_index() % WARPS // WARP_COLUMNS * OWN_ROWS
+    def load(a_part: Any, b_part: Any, slot: i64, a_tile: Any, b_tile: Any, s: u32, step: i64) -> None:
+        """Load what the warp multiplies in a step of two chunks."""
+        lane, warp = lane_index(), warp_index() % WARPS
+        row, column = warp // WARP_COLUMNS * OWN_ROWS, warp % WARP_COLUMNS * OWN_COLUMNS
         own = i64(kept(u32(lane // 16 * 8 + lane % 8 if a_across else row + lane % 16)))
         for i in unroll(DOWN):
             if a_across:
                 its = row + 16 * i + lane // 8 % 2 * 8
-                part[slot, i, :] = ldmatrix(tile.unchecked, (s, its // A_WIDE, own + 16 * step, its % A_WIDE), transpose=True)
+                a_part[slot, i, :] = ldmatrix(a_tile.unchecked, (s, its // A_WIDE, own + 16 * step, its % A_WIDE), transpose=True)
             else:
-                part[slot, i, :] = ldmatrix(tile.unchecked, (s, own + 16 * i, (lane // 16 + 2 * step) * EACH))
-
-    @function
-    def right(part: Any, slot: i64, tile: Any, s: u32, step: i64) -> None:
-        """The same of B."""
-        lane, row = lane_index(), warp_index() % WARP_COLUMNS * OWN_COLUMNS
-        own = i64(kept(u32(lane % 16 if b_across else row + lane // 16 * 8 + lane % 8)))
+                a_part[slot, i, :] = ldmatrix(a_tile.unchecked, (s, own + 16 * i, (lane // 16 + 2 * step) * EACH))
+        other = i64(kept(u32(lane % 16 if b_across else column + lane // 16 * 8 + lane % 8)))
         for j in unroll(0, SIDE, 2):
             if b_across:
-                its = row + 8 * j + lane // 16 * 8
-                found = ldmatrix(tile.unchecked, (s, its // B_WIDE, own + 16 * step, its % B_WIDE), transpose=True)
+                its = column + 8 * j + lane // 16 * 8
+                found = ldmatrix(b_tile.unchecked, (s, its // B_WIDE, other + 16 * step, its % B_WIDE), transpose=True)
             else:
-                found = ldmatrix(tile.unchecked, (s, own + 8 * j, (lane // 8 % 2 + 2 * step) * EACH))
-            part[slot, j, :], part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
+                found = ldmatrix(b_tile.unchecked, (s, other + 8 * j, (lane // 8 % 2 + 2 * step) * EACH))
+            b_part[slot, j, :], b_part[slot, j + 1, :] = (found[0], found[1]), (found[2], found[3])
 
     @function
     def place_of(tile: u32, down: u32, across: u32, heads: u32) -> tuple[u32, u32, u32, u32]:
@@ -215,7 +189,7 @@ def product(
         block=THREADS,
         requires=(
             f"a.shape[{inner_a}] == b.shape[{inner_b}]",
-            f"a.shape[{inner_a}] >= 1",
+            f"1 <= a.shape[{inner_a}] < {1 << 31}",
             f"c.shape[2] == a.shape[{5 - inner_a}] and c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
@@ -229,7 +203,7 @@ def product(
         a_tile = shared_array(A_SHAPE, element, swizzle=A_SPAN)
         b_tile = shared_array(B_SHAPE, element, swizzle=B_SPAN)
         out = shared_array(OUT, result)
-        a_part = local_array((2, DOWN, 4), u32)
+        a_part = local_array((SLOTS, DOWN, 4), u32)
         b_part = local_array((SLOTS, SIDE, 2), u32)
         across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
         heads = u32(c.shape[1])
@@ -255,9 +229,8 @@ def product(
         wait_copies(STAGES - 1)
         sync_threads()
         here = u32(0)
-        left(a_part, 0, a_tile, here, 0)
         if TWICE:
-            right(b_part, 0, b_tile, here, 0)
+            load(a_part, b_part, 0, a_tile, b_tile, here, 0)
         tile = u32(block_idx.x)
         while tile < count:
             next_p, next_q, next_y, next_x = place_of(coming + hop, down, across, heads)  # where copies go on within this tile
@@ -268,15 +241,13 @@ def product(
                 following = here + 1 if here + 1 < STAGES else u32(0)
                 for part in unroll(STEPS):
                     if not TWICE:
-                        right(b_part, 0, b_tile, here, part)
+                        load(a_part, b_part, 0, a_tile, b_tile, here, part)
                     if part == STEPS - 1:
                         wait_copies(STAGES - 2)
                         sync_threads()
-                    # the next part, which may lie in the next stage
-                    from_stage, next_part = (here, part + 1) if part < STEPS - 1 else (following, 0)
-                    left(a_part, (part + 1) % 2, a_tile, from_stage, next_part)
-                    if TWICE:
-                        right(b_part, (part + 1) % 2, b_tile, from_stage, next_part)
+                    if TWICE:  # the next part, which may lie in the next stage
+                        from_stage, next_part = (here, part + 1) if part < STEPS - 1 else (following, 0)
+                        load(a_part, b_part, (part + 1) % 2, a_tile, b_tile, from_stage, next_part)
                     if part == STEPS - 1:
                         # since the barrier nobody reads this stage any more
                         these = EACH if coming < count else 0
@@ -289,82 +260,16 @@ def product(
                             p, q, y, x = next_p, next_q, next_y, next_x
                     for i in unroll(DOWN):
                         for j in unroll(SIDE):
-                            total[i, j, :] = mma(a_part[part % 2, i, :], b_part[part % SLOTS, j, :], total[i, j, :], SHAPE, KIND)
+                            total[i, j, :] = mma(a_part[part % SLOTS, i, :], b_part[part % SLOTS, j, :], total[i, j, :], SHAPE, KIND)
                 here = following
             its_p, its_q, its_y, its_x = place_of(tile, down, across, heads)
             warp = warp_index() % WARPS
-            own_row, own_column = i64(its_y) * ROWS + warp // WARP_COLUMNS * OWN_ROWS, i64(its_x) * COLUMNS + warp % WARP_COLUMNS * OWN_COLUMNS
-            if STAGED and EXACT:
-                by_lines(c, its_p, its_q, own_row, own_column, total, out, warp, w)
-            elif STAGED:
-                if w.accumulate == 0:
-                    by_lines(c, its_p, its_q, own_row, own_column, total, out, warp, w)
-                else:
-                    one_by_one(c, its_p, its_q, own_row, own_column, total, w)
-            else:
-                one_by_one(c, its_p, its_q, own_row, own_column, total, w)
+            own_row, own_column = (
+                i64(its_y) * ROWS + warp // WARP_COLUMNS * OWN_ROWS,
+                i64(its_x) * COLUMNS + warp % WARP_COLUMNS * OWN_COLUMNS,
+            )
+            leave(c, its_p, its_q, own_row, own_column, total, out, warp, w)
             tile += hop
         wait_copies(0)
-
-    @function
-    def by_lines(c: Any, p: u32, q: u32, row: i64, column: i64, total: Any, out: Any, warp: i64, w: Work) -> None:
-        """Write the results of a warp through shared memory, LINES rows at a time."""
-        to, of, pairs = as_vectors(c, WIDE), as_vectors(out, WIDE), as_vectors(out, 2)
-        lane = lane_index()
-        for i in unroll(DOWN):
-            for half in unroll(2):
-                for j in unroll(SIDE):
-                    low, high = w.alpha * total[i, j, 2 * half], w.alpha * total[i, j, 2 * half + 1]
-                    pairs[warp, mma_row(2 * half), 4 * j + mma_column(0) // 2] = pair(low, high)
-            sync_warp()
-            for t in unroll(LINES * PER_LINE // 32):
-                line, along = (32 * t + lane) // PER_LINE, (32 * t + lane) % PER_LINE
-                there, place_in = row + 16 * i + line, column // WIDE + along
-                if edges:
-                    if p < to.shape[0] and q < to.shape[1] and there < to.shape[2] and place_in < to.shape[3]:
-                        if EXACT and w.accumulate != 0:
-                            to[p, q, there, place_in] = to[p, q, there, place_in] + of[warp, line, along]
-                        else:
-                            to[p, q, there, place_in] = of[warp, line, along]
-                else:
-                    # inside since a tile is
-                    if EXACT and w.accumulate != 0:
-                        to.unchecked[p, q, there, place_in] = to.unchecked[p, q, there, place_in] + of[warp, line, along]
-                    else:
-                        to.unchecked[p, q, there, place_in] = of[warp, line, along]
-            sync_warp()
-
-    @function
-    def one_by_one(c: Any, p: u32, q: u32, row: i64, column: i64, total: Any, w: Work) -> None:
-        """Write the results of a warp as they lie in its lanes, if possible two at once."""
-        twos = as_vectors(c, 2) if STAGED else c
-        if p < c.shape[0] and q < c.shape[1]:
-            for i in unroll(DOWN):
-                for half in unroll(2):
-                    to = row + 16 * i + mma_row(2 * half)
-                    if to < c.shape[2]:
-                        for j in unroll(SIDE):
-                            there = column + 8 * j + mma_column(0)
-                            low, high = w.alpha * total[i, j, 2 * half], w.alpha * total[i, j, 2 * half + 1]
-                            if STAGED:
-                                if there // 2 < twos.shape[3]:
-                                    if w.accumulate != 0:
-                                        old = twos[p, q, to, there // 2]
-                                        twos[p, q, to, there // 2] = pair(f32(old.x) + low, f32(old.y) + high)
-                                    else:
-                                        twos[p, q, to, there // 2] = pair(low, high)
-                            else:
-                                put(c, p, q, to, there, low, w.accumulate)
-                                put(c, p, q, to, there + 1, high, w.accumulate)
-
-    @function
-    def put(c: Any, p: u32, q: u32, row: i64, column: i64, value: f32, accumulate: u32) -> None:
-        """Write an element, if there is one."""
-        if column < c.shape[3]:
-            if accumulate != 0:
-                before = f32(c[p, q, row, column])
-                c[p, q, row, column] = result(before + value)
-            else:
-                c[p, q, row, column] = result(value)
 
     return matmul_mma

@@ -73,6 +73,8 @@ def test_tiles_with_fewer_stages_than_the_ring(device: kdsl.Device, depth: int) 
 
 
 @pytest.mark.parametrize("accumulate", [0, 1])
-@pytest.mark.parametrize(("result", "each", "columns"), [(bf16, 8, 200), (bf16, 2, 198), (bf16, 1, 197), (f32, 4, 200), (f32, 2, 198), (f32, 1, 197)], ids=str)
+@pytest.mark.parametrize(
+    ("result", "each", "columns"), [(bf16, 8, 200), (bf16, 2, 198), (bf16, 1, 197), (f32, 4, 200), (f32, 2, 198), (f32, 1, 197)], ids=str
+)
 def test_all_ways_in_which_results_leave(device: kdsl.Device, result: Any, each: int, columns: int, accumulate: int) -> None:
     check(device, WIDE, (130, columns, 40), blocks=4, each=each, result=result, matrices=2, accumulate=accumulate)
