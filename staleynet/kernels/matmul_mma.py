@@ -123,7 +123,8 @@ def product(
     STEPS = CHUNKS // 2
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
-    TWICE = not edges  # whether there are registers for the next part of a stage, too
+    # whether there are registers for the next part of a stage, too; edges and batches take some
+    TWICE = 4 * DOWN * SIDE < 128 or not (edges or batch)
     SLOTS = 2 if TWICE else 1
     OUT = room(result, WARPS, OWN_COLUMNS) if each > 1 else (1, 1, 1)
     leave = leaving(result, DOWN, SIDE, each=each, edges=edges)

@@ -4,7 +4,7 @@ lanes.
 
 from typing import Any
 
-from kdsl import as_vectors, bf16x2, f16x2, f32, f32x2, function, i64, inline_ptx, lane_index, mma_column, mma_row, u32, unroll
+from kdsl import as_vectors, bf16x2, f16x2, f32, f32x2, function, i64, lane_index, mma_column, mma_row, sync_warp, u32, unroll
 from staleynet.kernels.matmul_hopper import Work
 
 PAIRS = {"f32": f32x2, "f16": f16x2, "bf16": bf16x2}
@@ -23,17 +23,6 @@ def room(result: Any, warps: int, columns: int) -> tuple[int, int, int]:
 def room_bytes(warps: int, columns: int) -> int:
     """Its size, with results of 32 bits."""
     return warps * LINES * (4 * columns + GAP)
-
-
-@function
-def nothing() -> None:
-    pass
-
-
-@function
-def sync_warp() -> None:
-    """Wait for the lanes of the warp, whose accesses before are then visible to each other. On the CPU they go together."""
-    inline_ptx("bar.warp.sync 0xffffffff;", None, (), together="warp", cpu=nothing)
 
 
 def leaving(result: Any, down: int, side: int, *, each: int, edges: bool) -> Any:
