@@ -370,11 +370,9 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         m = sequences * CONTEXT
         return matrix(of, "c", m, n, element), matrix(of, "a", m, k, element), matrix(of, "b", n, k, element)
 
-    def plain(product: Any, name: str, element: Any) -> Callable[[Arrays, int], Case]:
-        kernel = product(element, element, schedules.SCHEDULES["mma"][name])
-        return lambda of, sequences: Case(
-            kernel, (*(x.array for x in operands(of, sequences, element)), convert.Ending(alpha=1.0, accumulate=0))
-        )
+    def from_tile_to_tile(of: Arrays, sequences: int) -> Case:
+        c, a, b = operands(of, sequences, bf16)
+        return Case(mma_kernel, (c.array, a.array, b.array, matmul_paths._work(c, schedules.SCHEDULES["mma"]["128x256"], 1.0, 0)))
 
     def wide(name: str, b_across: bool, k: int = k) -> Callable[[Arrays, int], Case]:
         schedule = schedules.SCHEDULES["fp32"][name]
@@ -430,6 +428,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    mma_kernel = matmul_mma.product(bf16, bf16, schedules.SCHEDULES["mma"]["128x256"], each=8)
     pipelined_kernel = matmul_pipelined.product(
         schedules.SCHEDULES["pipelined"]["pipelined 64x128"], a_across=False, b_across=False, rest=False
     )
@@ -438,7 +437,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
     parts_kernel = matmul_parts.sums_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, a_across=True, b_across=True)
     sum_kernel = matmul_parts.sum_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, pairs=True)
     return {
-        "matmul_mma": plain(matmul_mma.product, "128x256", bf16),
+        "matmul_mma": from_tile_to_tile,
         "matmul_wide": wide("128x256", False),
         "matmul_wide, across": wide("128x256", True),
         "matmul_wide, rest": wide("128x256", False, k=WIDTH - 4),

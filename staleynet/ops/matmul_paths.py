@@ -225,10 +225,14 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         name = _schedule("mma", out, k, (a_across, b_across))
         schedule = SCHEDULES["mma"][name]
         cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % schedule.row_bytes
-        pairs = out.base.device.target != "cpu" and out.in_vectors(2)
+        on_cpu = out.base.device.target == "cpu"
+        each = 1 if on_cpu else next(count for count in (16 // out.base.dtype.itemsize, 2, 1) if out.in_vectors(count))
+        most = out.shape[0] * out.shape[1] * -(-out.shape[2] // schedule.rows) * -(-out.shape[3] // schedule.columns)
+        blocks = most if on_cpu else min(most, schedule.resident * _multiprocessors(out.base))
+        ways = {"edges": bool(cut), "batch": out.shape[0] * out.shape[1] > 1, "early": on_hopper(out.base)}
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, pairs, bool(cut) or k == 0)(
-            out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, **ways)(
+            out.array, left.array, right.array, Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
         )
 
     through(product, c, parts, epilogue, direct=epilogue.plain)
@@ -345,8 +349,8 @@ def _fp32_kernel(name: str, a_across: bool, b_across: bool, each: int, rest: boo
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, vectors: bool, edges: bool) -> Kernel:
-    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, vectors=vectors, edges=edges)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, **options: bool) -> Kernel:
+    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, **options)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from kdsl import bf16, f16, f32
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, matmul
 from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
-from staleynet.ops.schedules import SCHEDULES, forced
+from staleynet.ops.schedules import SCHEDULES, forced, mma_alone
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -189,6 +189,20 @@ def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
         check(device, precision, (130, 301, 4100), elements=(element, element, result), alpha=0.5, accumulate=True, seed=19)
         bias = np.random.default_rng(20).standard_normal(257).astype(np.float32)
         check(device, precision, (64, 257, 8192), elements=(element, element, result), bias=bias, activation="gelu", gap=1, seed=21)
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULES["mma"] if name != "32x16"])
+def test_mma_with_every_schedule(device: kdsl.Device, name: str) -> None:
+    """Also on a GPU that would take `wgmma`: whole tiles and edges, a batch, results that leave by 16 bytes and by pairs, parts along k."""
+    if device.target == "cpu" or SCHEDULES["mma"][name].shared_bytes > device.shared_limit:
+        pytest.skip("the CPU has one schedule, and others are for GPUs with so much shared memory")
+    with mma_alone(), forced("mma", name):
+        for turned in itertools.product((False, True), repeat=2):
+            check(device, "bf16", (768, 1536, 192), elements=(bf16, bf16, bf16), turned=(*turned, False), seed=27)
+        check(device, "bf16", (768, 1536, 64), elements=(bf16, bf16, bf16), turned=(True, True, False), batch=(2, 3), seed=28)
+        check(device, "f16", (257, 1026, 640), elements=(f16, f16, f16), accumulate=True, seed=29)
+        check(device, "tf32", (300, 520, 96), alpha=-0.5, accumulate=True, seed=30)
+        check(device, "bf16", (200, 300, 4096), elements=(bf16, bf16, bf16), turned=(True, True, False), seed=31)
 
 
 def test_rows_that_the_copy_engine_does_not_write(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
