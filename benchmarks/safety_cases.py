@@ -320,7 +320,9 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
     def turned(of: Arrays, sequences: int) -> Case:
         rows = sequences * CONTEXT
-        return Case(turn, (of.normal("packed", rows, WIDTH).reshape(1, 1, WIDTH, rows), of.normal("x", rows, WIDTH).reshape(1, 1, rows, WIDTH)))
+        return Case(
+            turn, (of.normal("packed", rows, WIDTH).reshape(1, 1, WIDTH, rows), of.normal("x", rows, WIDTH).reshape(1, 1, rows, WIDTH))
+        )
 
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
         kernel = convert.combine(f32, bias=bias, gelu=bias, each=each)

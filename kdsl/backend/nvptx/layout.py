@@ -9,7 +9,7 @@ SECOND_RUN: Final = "// second run"
 """A comment at the start of what a thread does when a check has failed (`kdsl.backend.nvptx.again`)."""
 
 _NOTES: Final = r"(?:[ \t]*(?:\.loc\b|//)[^\n]*\n|\$L__tmp\d+:\n)*"
-_BEGINS: Final = re.compile(rf"^(\$L__BB\d+_\d+):\n((?:[ \t]*(?:\.loc\b|//)[^\n]*\n|\$L__tmp\d+:\n)*)", re.MULTILINE)
+_BEGINS: Final = re.compile(r"^(\$L__BB\d+_\d+):\n((?:[ \t]*(?:\.loc\b|//)[^\n]*\n|\$L__tmp\d+:\n)*)", re.MULTILINE)
 _TWO_BRANCHES: Final = re.compile(
     rf"^\t@(%p\d+) bra[ \t]+(\$L__BB\d+_\d+);\n({_NOTES})\tbra\.uni[ \t]+(\$L__BB\d+_\d+);\n({_NOTES})\2:", re.MULTILINE
 )

@@ -57,7 +57,7 @@ class Lowering:
         self._kernel = kernel
         self._first = first
         """The first run, if this is the second one (`again`)."""
-        self._entry = first._entry if first is not None else Entry(lines.module, kernel, name)
+        self._entry: Entry = first._entry if first is not None else Entry(lines.module, kernel, name)
         self._second = functools.partial(Lowering, kernel, name, lines, failures, capability, first=self)
         function = self._entry.function
         # What every part of the body may use stands in front of it: parameters, indices, slots of variables

@@ -64,7 +64,7 @@ def linear_block(builder: ir.IRBuilder) -> Any:
 
 
 class Fresh(ir.IRBuilder):  # type: ignore[misc]
-    """Code that reads registers of the hardware once more: LLVM does not know that it is what has been read before, and need not keep what was computed of it."""
+    """Code that reads registers of the hardware once more: LLVM does not know that it is what has been read before, and keeps nothing that comes from it."""
 
 
 def _register(builder: ir.IRBuilder, name: str, extent: int) -> Any:
