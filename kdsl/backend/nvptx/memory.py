@@ -45,7 +45,14 @@ class Memory:
     """The arrays of one kernel, and accesses to them with a builder."""
 
     def __init__(
-        self, kernel: nodes.Kernel, entry: Entry, builder: ir.IRBuilder, prologue: ir.IRBuilder, failures: Failures, capability: int
+        self,
+        kernel: nodes.Kernel,
+        entry: Entry,
+        builder: ir.IRBuilder,
+        prologue: ir.IRBuilder,
+        failures: Failures,
+        capability: int,
+        first: Memory | None = None,
     ) -> None:
         self._entry = entry
         self._capability = capability
@@ -69,7 +76,7 @@ class Memory:
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
             make = {"shared": self._shared, "local": self._local, "constant": self._constant}[array.space]
-            self._bases[array] = make(array, number, prologue)
+            self._bases[array] = make(array, number, prologue) if first is None else first._bases[array]  # of the first run
         for parameter in kernel.parameters:
             if isinstance(parameter, nodes.Array):
                 self._bases[parameter] = entry.array(parameter, prologue)
