@@ -1,8 +1,8 @@
 """The second run of a thread: what its kernel does, from the start, with checks that record.
 
-As long as a thread has changed nothing that anybody sees, it may leave off and begin again, whenever it likes. So a check that fails there goes to a second copy
-of the kernel, and the first one has no ways that meet, no zeros for what is outside, and keeps nothing for a record. It may also ask before a loop what every
-trip would ask. What is not here: the checks, and loops that go on in spite of them (`speculation`).
+As long as a thread has changed nothing that anybody sees, it may leave off and begin again, whenever it likes. So a check that fails there goes to a second
+copy of the kernel, and the first one has no ways that meet, no zeros for what is outside, and keeps nothing for a record. It may also ask before a loop what
+every trip would ask. What is not here: the checks, and loops that go on in spite of them (`speculation`).
 """
 
 from __future__ import annotations
