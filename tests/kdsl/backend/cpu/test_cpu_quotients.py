@@ -80,9 +80,11 @@ def dividends() -> np.ndarray:
     wild = rng.integers(0, 1 << 32, 512, dtype=np.uint32).view(np.float32)
     sparse = np.where(rng.random(512) < 0.3, np.float32(0), usual) * np.float32(1)
     edges = np.array([*SPECIAL, *EDGES], np.float32)
-    return np.concatenate([usual, np.zeros(256, np.float32), -np.zeros(256, np.float32), sparse, -sparse, wild, edges, usual[:37]]).astype(
-        np.float32
-    )
+    powers = [-127, -126, -120, -100, *range(-93, -86), 0, 90, 92, 93, 94, 95, 126]
+    of_one_size = [(np.float32(2.0**power) * (1 + rng.random(128, dtype=np.float32))).astype(np.float32) for power in powers]
+    return np.concatenate(
+        [*of_one_size, usual, np.zeros(256, np.float32), -np.zeros(256, np.float32), sparse, -sparse, wild, edges, usual[:37]]
+    ).astype(np.float32)
 
 
 @pytest.fixture(params=GENERATIONS)
