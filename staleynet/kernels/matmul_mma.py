@@ -78,6 +78,8 @@ class Schedule:
     """Tiles below each other that are computed before the next column of tiles."""
     resident: int = 1
     """Blocks of a multiprocessor, each of which goes from tile to tile."""
+    late: bool = False
+    """Whether a stage is filled again behind the products of its last part instead of before, which takes fewer registers."""
 
     @property
     def warps(self) -> int:
@@ -123,6 +125,7 @@ def product(
     STEPS = CHUNKS // 2
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
+    LATE = schedule.late
     # whether there are registers for the next part of a stage, too; edges and batches take some
     TWICE = 4 * DOWN * SIDE < 128 or not (edges or batch)
     SLOTS = 2 if TWICE else 1
@@ -155,6 +158,13 @@ def product(
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=valid)
             else:
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=count)
+
+    @function
+    def bring_both(a_tile: Any, b_tile: Any, s: u32, a: Any, b: Any, p: u32, q: u32, y: u32, x: u32, k: u32, alive: bool) -> None:
+        count = EACH if alive else 0
+        bring(a_tile, s, a, p, q, i64(y) * ROWS, i64(k), ROWS, A_LINE, a_across, count)
+        bring(b_tile, s, b, p, q, i64(x) * COLUMNS, i64(k), COLUMNS, B_LINE, b_across, count)
+        commit_copies()
 
     @function
     def load(a_part: Any, b_part: Any, slot: i64, a_tile: Any, b_tile: Any, s: u32, step: i64) -> None:
@@ -219,10 +229,7 @@ def product(
         coming, at = u32(block_idx.x), u32(0)
         p, q, y, x = place_of(coming, down, across, heads)
         for s in unroll(STAGES):
-            these = EACH if coming < count else 0
-            bring(a_tile, u32(s), a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, these)
-            bring(b_tile, u32(s), b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, these)
-            commit_copies()
+            bring_both(a_tile, b_tile, u32(s), a, b, p, q, y, x, at, coming < count)
             at += DEPTH
             if at >= depth:
                 coming, at = coming + hop, u32(0)
@@ -249,19 +256,18 @@ def product(
                     if TWICE:  # the next part, which may lie in the next stage
                         from_stage, next_part = (here, part + 1) if part < STEPS - 1 else (following, 0)
                         load(a_part, b_part, (part + 1) % 2, a_tile, b_tile, from_stage, next_part)
-                    if part == STEPS - 1:
-                        # since the barrier nobody reads this stage any more
-                        these = EACH if coming < count else 0
-                        bring(a_tile, here, a, p, q, i64(y) * ROWS, i64(at), ROWS, A_LINE, a_across, these)
-                        bring(b_tile, here, b, p, q, i64(x) * COLUMNS, i64(at), COLUMNS, B_LINE, b_across, these)
-                        commit_copies()
-                        at += DEPTH
-                        if at >= depth:
-                            coming, at = coming + hop, u32(0)
-                            p, q, y, x = next_p, next_q, next_y, next_x
+                    # since the barrier nobody reads this stage any more
+                    if part == STEPS - 1 and not LATE:
+                        bring_both(a_tile, b_tile, here, a, b, p, q, y, x, at, coming < count)
                     for i in unroll(DOWN):
                         for j in unroll(SIDE):
                             total[i, j, :] = mma(a_part[part % SLOTS, i, :], b_part[part % SLOTS, j, :], total[i, j, :], SHAPE, KIND)
+                    if part == STEPS - 1 and LATE:
+                        bring_both(a_tile, b_tile, here, a, b, p, q, y, x, at, coming < count)
+                at += DEPTH
+                if at >= depth:
+                    coming, at = coming + hop, u32(0)
+                    p, q, y, x = next_p, next_q, next_y, next_x
                 here = following
             its_p, its_q, its_y, its_x = place_of(tile, down, across, heads)
             warp = warp_index() % WARPS

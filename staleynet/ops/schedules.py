@@ -70,9 +70,9 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "pipelined": _PIPELINED,
     "mma": {
         "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
-        "256x128": matmul_mma.Schedule(256, 128, 128, 4, 4, 2),
+        "256x128": matmul_mma.Schedule(256, 128, 128, 4, 4, 2, late=True),
         "128x192": matmul_mma.Schedule(128, 192, 128, 5, 2, 4),
-        "128x128": matmul_mma.Schedule(128, 128, 128, 3, 2, 2, resident=2),
+        "128x128": matmul_mma.Schedule(128, 128, 128, 3, 2, 2, resident=2, late=True),
         "64x128": matmul_mma.Schedule(64, 128, 128, 4, 2, 2, resident=2),
         "64x128 alone": matmul_mma.Schedule(64, 128, 128, 8, 2, 2),
         "128x64": matmul_mma.Schedule(128, 64, 128, 4, 2, 2, resident=2),
