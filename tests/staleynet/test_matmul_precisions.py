@@ -16,7 +16,7 @@ from kdsl import bf16, f16, f32
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, matmul
 from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
-from staleynet.ops.schedules import SCHEDULES, forced, mma_alone
+from staleynet.ops.schedules import SCHEDULES, forced, mma_alone, suits
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -167,13 +167,18 @@ def test_a_last_part_that_is_shorter(device: kdsl.Device, precision: Precision) 
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
 
 
-@pytest.mark.parametrize("name", [name for name, schedule in SCHEDULES["tf32"].items() if schedule.copies])
-def test_the_smaller_of_two_operands_is_copied(device: kdsl.Device, name: str) -> None:
-    """Where k lies across both; in vectors of four, and where there are none."""
-    with forced("tf32", name):
-        for size in ((72, 136, 40), (136, 72, 40), (130, 264, 70), (300, 200, 4128)):
-            check(device, "tf32", size, turned=(True, False, False), seed=29)
-        check(device, "tf32", (130, 262, 72), turned=(True, False, True), gap=2, batch=(2, 3), accumulate=True, seed=30)
+@pytest.mark.parametrize("name", SCHEDULES["tf32"])
+def test_every_schedule_of_tf32_with_k_across(device: kdsl.Device, name: str) -> None:
+    """Also those that copy the smaller operand where k lies across both, in vectors of four, and where there are none."""
+    if device.target == "cpu":
+        pytest.skip("the CPU takes mma")
+    for turned in itertools.product((False, True), repeat=2):
+        if turned == (False, True) or not suits(SCHEDULES["tf32"][name], (turned[0], not turned[1])):
+            continue
+        with forced("tf32", name):
+            for size in ((72, 136, 40), (136, 72, 40), (130, 264, 70), (600, 520, 200), (300, 200, 4128)):
+                check(device, "tf32", size, turned=(*turned, False), seed=29)
+            check(device, "tf32", (130, 262, 72), turned=(*turned, True), gap=2, batch=(2, 3), accumulate=True, seed=30)
 
 
 @pytest.mark.parametrize("element", [bf16, f16, f32], ids=str)
