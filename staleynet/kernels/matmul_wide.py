@@ -70,6 +70,8 @@ class Schedule:
     """Steps of k per stage: 8, 16 or 32."""
     group: int = 8
     """Tiles below each other that are computed before the next column of tiles."""
+    resident: int = 1
+    """Blocks for which a multiprocessor shall have registers at a time."""
 
 
 def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4, rest: bool = True) -> Kernel:
@@ -156,13 +158,14 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
         requires=(
             f"a.shape[{inner_a}] == b.shape[{inner_b}]",
             f"c.shape[2] == a.shape[{5 - inner_a}]",
-            f"c.shape[3] == b.shape[{5 - inner_b}]",
+            f"c.shape[3] <= b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
             *(() if rest else (f"a.shape[{inner_a}] == a.shape[{inner_a}] // {DEPTH} * {DEPTH}",)),
         ),
         programmatic=True,
         spills=False,
+        resident=schedule.resident,
     )
     def matmul_wide(c: SliceMut[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], e: Ending) -> None:
         """C <- alpha A B (+ C), a tile per block."""

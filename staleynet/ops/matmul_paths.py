@@ -31,8 +31,8 @@ from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
 ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
-_TILE, _FEW, _NARROW = 128, 16, "pipelined 64x16"
-"""Columns of a usual tile of fp32, so many beyond whole ones as are computed by themselves, and the schedule for these."""
+_FEW, _NARROW = 16, "pipelined 64x16"
+"""Of fp32, so many columns beyond whole tiles as are computed by themselves, and the schedule for these."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
 
@@ -75,12 +75,12 @@ def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     if parts > 1:
         left, right = _split(left, a_across, parts), _split(right, b_across, parts)
     k = left.shape[2] if a_across else left.shape[3]
-    rest = _rest_of_columns(c, right) if has_engine and b_across and left.in_vectors(4) else 0
+    if has_engine and b_across:
+        right = _in_whole_fours(right)
+    in_fours = left.in_vectors(4) and right.in_vectors(4)
+    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
 
-    def launch(out: Matrix, right: Matrix, alpha: float, accumulate: int, known: str = "") -> None:
-        in_fours = left.in_vectors(4) and right.in_vectors(4)
-        family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
-        name = known or _schedule(family, out, k, (a_across, b_across))
+    def launch(out: Matrix, right: Matrix, name: str, alpha: float, accumulate: int) -> None:
         each = next((each for each in (4, 2) if out.in_vectors(each)), 1)
         # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
         _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
@@ -88,23 +88,19 @@ def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
         )
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        if rest:
-            most = out.shape[3] - rest
-            launch(out.columns(0, most), right.columns(0, most), alpha, accumulate)
-            launch(out.columns(most, rest), right.columns(most, -(-rest // 4) * 4), alpha, accumulate, _NARROW)
+        p, q, m, n = out.shape
+        name = _schedule(family, out, k, (a_across, b_across))
+        columns = SCHEDULES["fp32"][name].columns
+        few = n % columns
+        if b_across and family == "fp32" and p == q == 1 and 0 < few <= min(_FEW, columns // 4) and n >= 4 * columns and m >= 8 * columns:
+            # the last columns alone in narrow tiles, and not a whole tile for each
+            launch(out.columns(0, n - few), right.columns(0, n - few), name, alpha, accumulate)
+            launch(out.columns(n - few, few), right.columns(n - few, right.shape[3] - n + few), _NARROW, alpha, accumulate)
         else:
-            launch(out, right, alpha, accumulate)
+            launch(out, right, name, alpha, accumulate)
 
     direct = epilogue.plain and c.base.dtype == f32 and (c.strides[3] == 1 or c.shape[3] == 1)
     through(product, c, parts, epilogue, direct=direct)
-
-
-def _rest_of_columns(c: Matrix, right: Matrix) -> int:
-    """How many of the last columns of C are better computed by themselves, in narrow tiles: few more than whole tiles. `right` is k x n."""
-    p, q, m, n = c.shape
-    rest, wide = n % _TILE, -(-n // 4) * 4  # vectors of four are read
-    readable = right.strides[2] >= wide and len(right.base) >= (right.shape[2] - 1) * right.strides[2] + wide
-    return rest if 0 < rest <= _FEW and n >= 4 * _TILE and m >= 8 * _TILE and p == q == 1 and readable else 0
 
 
 def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int, epilogue: Epilogue, *, direct: bool = False) -> None:
@@ -269,6 +265,14 @@ def _in_fours(x: Matrix) -> tuple[Matrix, bool]:
     copy = packed(x.turned, f32)
     # up to whole vectors there are more rows of x, which no element of C needs; more of k would be added
     return Matrix(copy.base, (*copy.shape[:3], copy.strides[2]), copy.strides), True
+
+
+def _in_whole_fours(x: Matrix) -> Matrix:
+    """Matrices with more columns than x up to whole vectors of four, if there is room behind its rows; what they hold is of no use."""
+    p, q, rows, columns = x.shape
+    more = -(-columns // 4) * 4
+    reach = sum((extent - 1) * stride for extent, stride in zip((p, q, rows), x.strides[:3], strict=True)) + more
+    return Matrix(x.base, (p, q, rows, more), x.strides) if x.strides[2] >= more and reach <= len(x.base) else x
 
 
 def _along(x: Matrix, element: Any) -> Matrix:

@@ -14,7 +14,7 @@ import kdsl
 import kdsl.testing
 from kdsl import bf16, f16, f32
 from staleynet.ops import matmul_paths
-from staleynet.ops.matmul import Operand, Precision, matmul
+from staleynet.ops.matmul import Operand, Precision, Version, matmul
 from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
 from staleynet.ops.schedules import SCHEDULES, forced, mma_alone, suits
 
@@ -271,6 +271,26 @@ def test_fp32_has_the_bits_of_the_naive_kernel(device: kdsl.Device, size: tuple[
         results.append(c.array.numpy().view(np.uint32))
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("128x128", (1030, 1026, 320)), ("pipelined 64x128", (1024, 523, 96)), ("256x80", (2048, 324, 200))]
+)
+def test_few_columns_beyond_whole_tiles(device: kdsl.Device, name: str, size: tuple[int, int, int]) -> None:
+    """Those are computed by themselves; bits are the same."""
+    if device.target == "cpu":
+        pytest.skip("a way for a GPU")
+    m, n, k = size
+    random = np.random.default_rng(31)
+    a, b = random.standard_normal((1, 1, m, k)).astype(np.float32), random.standard_normal((1, 1, k, n)).astype(np.float32)
+    results = []
+    versions: tuple[Version | None, ...] = (None, "naive")
+    for version in versions:
+        c = place(device, np.full((1, 1, m, n), np.nan, np.float32), f32, turned=False, gap=2)
+        with forced("fp32", name):
+            matmul(c, place(device, a, f32, turned=False), place(device, b, f32, turned=False), m=m, n=n, k=k, version=version, alpha=0.5)
+        results.append(c.array.numpy().view(np.uint32))
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

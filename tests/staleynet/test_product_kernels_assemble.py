@@ -94,8 +94,18 @@ def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_don
     assert len(re.findall(rf"cvt\.rn\.tf32\.f32 {carried},", ptx)) == 1  # in front of the loop, not in it
 
 
-def test_fp32_tiles_whose_results_leave_one_by_one() -> None:
-    assert spills(_fp32_kernel("128x192", True, False, True, True, True), "sm_90a") == 0
+@pytest.mark.parametrize(
+    ("name", "a_across", "b_across", "each", "rest"),
+    [
+        ("128x192", True, False, 4, True),
+        ("256x128", False, True, 1, False),
+        ("256x128", False, True, 2, False),
+        ("pipelined 128x64 by four", False, True, 4, False),
+        ("pipelined 128x64 by four", False, False, 4, True),
+    ],
+)
+def test_fp32_where_registers_are_short(name: str, a_across: bool, b_across: bool, each: int, rest: bool) -> None:
+    assert spills(_fp32_kernel(name, a_across, b_across, each, rest, True), "sm_90a") == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["wide"])
