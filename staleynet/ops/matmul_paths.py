@@ -347,7 +347,7 @@ def _fp32_kernel(name: str, a_across: bool, b_across: bool, each: int, rest: boo
         if schedule.columns == 192 and rest and a_across and not b_across:
             each = 1
         return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest)
-    if rest or a_across or not b_across:
+    if rest or a_across or not b_across or not early:
         schedule = replace(schedule, resident=1)  # else ptxas spills
     return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest, early=early)
 

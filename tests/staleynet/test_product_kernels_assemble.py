@@ -11,7 +11,7 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import combine, pack, turn
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
@@ -121,9 +121,7 @@ def test_fp32_with_warps_that_copy(name: str) -> None:
     ],
 )
 def test_fp32_for_other_gpus(target: str, name: str) -> None:
-    kernel = matmul_pipelined.product(
-        SCHEDULES["pipelined"][name], a_across=False, b_across=True, rest=target == "sm_87", early=target == "sm_90a"
-    )
+    kernel = _fp32_kernel(name, False, True, 4, rest=target == "sm_87", early=target == "sm_90a")
     assert spills(kernel, target) == 0
 
 
