@@ -85,6 +85,10 @@ class Schedule:
     resident: int = 1
     """Blocks for which a multiprocessor shall have registers at a time."""
 
+    def takes(self, across: tuple[bool, bool]) -> bool:
+        """Whether it goes with the layouts of A and B: what is turned in shared memory is spread over 32 rows or columns."""
+        return (across[0] or self.rows >= 4 * SPREAD) and (across[1] or self.columns >= 4 * SPREAD)
+
     @property
     def shared_bytes(self) -> int:
         """What a block takes of shared memory."""
@@ -98,10 +102,13 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
     with k across begin at multiples of 16 bytes. `each` columns of C are written at once: 1, or 2 or 4 if its rows consist of whole vectors of so many. Without
     `rest`, k is a multiple of the depth of a stage. `early` lets blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
     """
+    if not schedule.takes((a_across, b_across)):
+        raise ValueError(f"tiles of {schedule.rows} x {schedule.columns} are too small to be turned")
     ROWS, COLUMNS, DEPTH, GROUP = schedule.rows, schedule.columns, schedule.depth, schedule.group
     WARP_ROWS, WARP_COLUMNS = schedule.warp_rows, schedule.warp_columns
     THREADS = 32 * WARP_ROWS * WARP_COLUMNS
     CHUNKS = DEPTH // 4
+    SHORT = schedule.resident > 1
     UP = ROWS // WARP_ROWS // LANE_ROWS // 4  # vectors of rows of a thread
     SIDE = COLUMNS // WARP_COLUMNS // LANE_COLUMNS // 4
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
@@ -211,10 +218,12 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
                     add_products(sums, u, v, 4 * UP, 4 * SIDE)
         if early:
             launch_dependents()
-        to_p, to_q, to_y, to_x = place_of(c, ROWS, COLUMNS, GROUP, block_now())
-        t = thread_now()
-        my_row, my_column = place_of_thread(t // 32, t % 32)
-        to_row, to_column = i64(to_y) * ROWS, i64(to_x) * COLUMNS
-        write_tile(c, sums, e, i64(to_p), i64(to_q), to_row, to_column, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each)
+        if SHORT:
+            # the place is computed anew, so that the loop of products has its registers
+            its_p, its_q, y, x = place_of(c, ROWS, COLUMNS, GROUP, block_now())
+            p, q, row, column = i64(its_p), i64(its_q), i64(y) * ROWS, i64(x) * COLUMNS
+            t = thread_now()
+            my_row, my_column = place_of_thread(t // 32, t % 32)
+        write_tile(c, sums, e, p, q, row, column, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each)
 
     return matmul_pipelined

@@ -83,6 +83,10 @@ class Schedule:
         """Rows of a tile of C."""
         return 64 * self.halves * GROUPS
 
+    def takes(self, across: tuple[bool, bool]) -> bool:
+        """Whether it goes with the layouts of A and B."""
+        return self.copies or self.turns if across == (True, True) else not self.copies
+
     @property
     def turns(self) -> bool:
         """Whether a warpgroup turns B, for which registers are left."""

@@ -214,9 +214,9 @@ def choose(
 
 
 def suits(schedule: Any, across: tuple[bool, bool]) -> bool:
-    """Whether a schedule goes with the layouts of A and B: of tf32 there are some that turn an operand if both have k across, and some that copy it."""
-    copies = getattr(schedule, "copies", False)
-    return copies or getattr(schedule, "turns", True) if across == (True, True) else not copies
+    """Whether a schedule goes with the layouts of A and B."""
+    takes = getattr(schedule, "takes", None)
+    return takes is None or bool(takes(across))
 
 
 def key(family: str, across: tuple[bool, bool]) -> str:
