@@ -305,8 +305,8 @@ def kernel(
     threads per block, or up to three extents (256 if not given, for `tiles` a thread per element of a tile); `requires` are relations between the
     arguments that every launch checks; `contract=False` keeps `a * b + c` from fusing; with `spills=False` a build fails if ptxas, where it is at hand,
     has to spill registers of a GPU; with `resident=4` it gives each thread at most so many that four blocks fit on a multiprocessor. `cluster` is the number
-    of blocks of a cluster, or up to three extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works; `programmatic=True` lets the kernel begin before what
-    its stream holds has ended, for which it waits with `wait_for_dependencies()`.
+    of blocks of a cluster, or up to three extents; `cooperative=True` has all blocks resident at the same time, so that `sync_grid()` works;
+    `programmatic=True` lets the kernel begin before what its stream holds has ended, for which it waits with `wait_for_dependencies()`.
     Raises KernelError, ContractError or TypeError if the declaration is wrong.
     """
     if function is not None or grid is None:
