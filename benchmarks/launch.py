@@ -164,7 +164,7 @@ def triton_peer(triton: Any, arrays: int, count: int) -> Run:
     kernel = module(text, f"triton_{arrays}_{count}")["k"]
     values = [torch.zeros(64, device="cuda") for _ in range(arrays)] + numbers(count)
     return timed(
-        f"kernel[grid]({', '.join(names)}, num_warps=1)",
+        f"kernel[grid]({', '.join([*names, 'num_warps=1'])})",
         {"kernel": kernel, "grid": (1,), **dict(zip(names, values, strict=True))},
         torch.cuda.synchronize,
     )
