@@ -72,13 +72,11 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "pipelined": _PIPELINED,
     "mma": {
         "128x256": matmul_mma.Schedule(128, 256, 128, 4, 2, 4),
-        "256x128": matmul_mma.Schedule(256, 128, 128, 4, 4, 2, late=True),
         "128x192": matmul_mma.Schedule(128, 192, 128, 5, 2, 4),
         "128x128": matmul_mma.Schedule(128, 128, 128, 3, 2, 2, resident=2, late=True),
         "64x128": matmul_mma.Schedule(64, 128, 128, 4, 2, 2, resident=2),
-        "64x128 alone": matmul_mma.Schedule(64, 128, 128, 8, 2, 2),
         "128x64": matmul_mma.Schedule(128, 64, 128, 4, 2, 2, resident=2),
-        "64x96": matmul_mma.Schedule(64, 96, 128, 8, 2, 2),
+        "64x96": matmul_mma.Schedule(64, 96, 128, 6, 2, 2, late=True),
         "64x64": matmul_mma.Schedule(64, 64, 128, 3, 2, 2, resident=4),
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
@@ -129,18 +127,7 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
     "fp32": {**_WIDE_SPEED, **_PIPELINED_SPEED},
     "wide": _WIDE_SPEED,
     "pipelined": _PIPELINED_SPEED,
-    "mma": {
-        "128x256": 1.0,
-        "256x128": 0.99,
-        "128x192": 0.95,
-        "128x128": 0.96,
-        "64x128": 0.8,
-        "64x128 alone": 0.78,
-        "128x64": 0.8,
-        "64x96": 0.74,
-        "64x64": 0.7,
-        "32x16": 0.1,
-    },
+    "mma": {"128x256": 1.0, "128x192": 0.95, "128x128": 0.96, "64x128": 0.8, "128x64": 0.8, "64x96": 0.74, "64x64": 0.7, "32x16": 0.1},
 }
 """What part of the best speed a schedule reaches on large matrices."""
 _EDGE: Final = 64

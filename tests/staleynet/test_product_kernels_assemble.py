@@ -127,12 +127,33 @@ def test_fp32_for_other_gpus(target: str, name: str) -> None:
 
 @pytest.mark.parametrize(("target", "name"), [(t, n) for t in LIMITS for n, s in SCHEDULES["mma"].items() if s.shared_bytes <= LIMITS[t]])
 def test_mma_for_orin_and_thor(target: str, name: str) -> None:
-    schedule: Any = SCHEDULES["mma"][name]
-    assert spills(matmul_mma.product(bf16, f32, schedule), target) <= (8 if name == "128x256" else 0)
+    assert spills(matmul_mma.product(bf16, f32, SCHEDULES["mma"][name], each=4), target) == 0
 
 
-def test_mma_with_k_across() -> None:
-    assert spills(matmul_mma.product(bf16, bf16, SCHEDULES["mma"]["64x64"], a_across=True, b_across=True, edges=False), "sm_87") == 0
+@pytest.mark.parametrize(
+    ("name", "across"), list(itertools.product(["128x256", "128x192", "128x128"], itertools.product((False, True), repeat=2))), ids=str
+)
+def test_large_tiles_of_mma_in_all_layouts(name: str, across: tuple[bool, bool]) -> None:
+    """The sums of a thread are up to 128 registers, what it multiplies now and next another 64."""
+    schedule = SCHEDULES["mma"][name]
+    ways: dict[str, Any] = {"a_across": across[0], "b_across": across[1], "each": 8}
+    assert spills(matmul_mma.product(bf16, bf16, schedule, **ways, edges=False, batch=False, early=True), "sm_90") == 0
+
+
+@pytest.mark.parametrize(("edges", "batch"), [(True, True), (True, False), (False, True)])
+def test_mma_with_edges_and_batches(edges: bool, batch: bool) -> None:
+    ways: dict[str, Any] = {"edges": edges, "batch": batch, "early": True}
+    for name, across in (("128x256", True), ("128x128", False)):
+        kernel = matmul_mma.product(bf16, bf16, SCHEDULES["mma"][name], a_across=True, b_across=across, each=8, **ways)
+        assert spills(kernel, "sm_90") == 0
+
+
+def test_results_of_mma_leave_in_lines() -> None:
+    """16 bytes per lane, out of shared memory."""
+    ptx = matmul_mma.product(bf16, bf16, SCHEDULES["mma"]["64x64"], a_across=True, b_across=True, each=8, edges=False).ptx("sm_87")
+    assert len(re.findall(r"st\.global\S*\.v4\.b32", ptx)) == len(re.findall(r"ld\.shared\S*\.v4\.b32", ptx)) == 4
+    assert "vote.sync" not in ptx  # no check of what `ldmatrix` reads
+    assert assemble(ptx, "sm_87").spills == 0
 
 
 def test_what_surrounds_products() -> None:
