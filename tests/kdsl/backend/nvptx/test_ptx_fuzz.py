@@ -80,8 +80,8 @@ def test_random_programs(build: Any) -> None:
             program.store(of)
         ptx = program.b.ptx("sm_87", optimise=optimise)
         body = ptx.split(".visible .entry")[1].split("\n}\n")[0]
-        runs = 1 + ("// second run" in body)
-        assert len(re.findall(r"st\.global", body)) == runs * program.stores
+        runs = 1 + ("// second run" in body)  # the first one loses what stands behind a check that always fails
+        assert program.stores <= len(re.findall(r"st\.global", body)) <= runs * program.stores
         assemble(ptx, "sm_87")
 
     run()
