@@ -15,6 +15,7 @@ from from_text import DEVICES, mapped, result_of
 import kdsl
 from kdsl.backend.cpu import HostCpu, compile_assembly
 from kdsl.backend.nvptx import compile_ptx
+from kdsl.backend.nvptx.layout import SECOND_RUN
 from kdsl.lang.types import DType
 
 F32, F64 = kdsl.dtype("f32"), kdsl.dtype("f64")
@@ -78,7 +79,8 @@ def test_ptx_fuses_what_is_written_and_nothing_else(form: str, of: str) -> None:
         expected = FORMS[form] if contract or form.startswith("fma") else 0
         for level in (0, 3):
             ptx = compile_ptx(kernel(form, of, contract).ir(), "sm_90", optimise=level)
-            assert len(re.findall(rf"fma\.rn\.{of}", ptx)) == expected, level
+            runs = 2 if SECOND_RUN in ptx else 1  # what a thread does when a check has failed stands there once more
+            assert len(re.findall(rf"fma\.rn\.{of}", ptx)) == runs * expected, level
             assert not re.search(rf"(add|sub|mul)\.{of}", ptx)  # without .rn ptxas may fuse them
 
 

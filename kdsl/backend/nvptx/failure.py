@@ -1,7 +1,8 @@
 """What a failed check does on the GPU: the first one fills the record that the host reads, and the thread goes on.
 
-One small function per module, never expanded in place, so that a check costs its branch and nothing else. The layout of the record and the protocol
-(claim, fill, fence of system scope, state) stand in `kdsl.ir.abi`. What is not here: the checks.
+One small function per module, never expanded in place, so that a check costs its branch and nothing else. All that it needs is handed over: what it made of
+constants ptxas would keep in registers of the warp, and take those that lanes on the other side of the branch still read. The layout of the record and the
+protocol (claim, fill, fence of system scope, state) stand in `kdsl.ir.abi`. What is not here: the checks.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ class Failures:
         if cluster not in self._functions:
             self._functions[cluster] = self._make(cluster)
         hidden = {name: entry.hidden(name) for name in _HIDDEN}
-        if entry.grid_rank == 1 and cluster == (1, 1, 1):  # where all kernels say so, LLVM leaves out these parameters
-            hidden |= {"grid_x": _I32((1 << 31) - 1), "grid_y": _I32(1)}
         first, done = builder.append_basic_block("claimed"), builder.append_basic_block("recorded")
         claimed = builder.cmpxchg(hidden.pop("claim"), _I32(0), _I32(1), "monotonic", "monotonic")
         builder.cbranch(builder.extract_value(claimed, 1), first, done)

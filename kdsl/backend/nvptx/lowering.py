@@ -76,8 +76,8 @@ class Lowering:
             assembly.statement(self._prologue, SECOND_RUN)
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
-        before = first._memory if first is not None else None
-        self._memory = Memory(kernel, self._entry, self._builder, self._slots, failures, capability, before)
+        before: Memory | None = first._memory if first is not None else None
+        self._memory: Memory = Memory(kernel, self._entry, self._builder, self._slots, failures, capability, before)
         self._absent = with_absent_lanes(kernel, lambda op: isinstance(op, nodes.Exchange))
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None
