@@ -100,8 +100,7 @@ def test_ptx_has_a_branch_and_a_record_for_each(case: str, level: int) -> None:
     kernel = kernel_of(PARAMETERS, body, "grid=1, block=1", touched=touched, guarded=guarded)
     ptx = compile_ptx(kernel.ir(), "sm_90", optimise=level)
     entry = ptx[ptx.index(".entry") : ptx.index("\n}", ptx.index(".entry"))]
-    calls = len(re.findall(r"call\.uni\s+(?:\(.*\),\s*)?\n?\s*kdsl_record_failure", entry))
-    assert calls >= 1
+    assert "// kdsl_record_failure" in entry
     assert len(re.findall(r"setp\.", entry)) >= 1
     assert "trap" not in ptx
     if level == 3:
@@ -172,7 +171,7 @@ def test_the_place_is_that_of_the_access(device: Any, numbers: tuple[int, ...], 
 
 
 def test_ptx_names_the_same_lines() -> None:
-    """Also for the call that records, so that a profiler and a debugger lead to the access."""
+    """Also for what records, so that a profiler and a debugger lead to the access."""
     ptx = module(TEXT)["k"].ptx("sm_90")
     entry = ptx[ptx.index(".entry") : ptx.index("\n}", ptx.index(".entry"))]
     recorded = set()

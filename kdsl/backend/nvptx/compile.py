@@ -15,7 +15,6 @@ from llvmlite import ir
 
 from kdsl.backend.llvm.module import CodeGenerationError, initialise, optimise, parse
 from kdsl.backend.nvptx import limits, targets
-from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.faults import without_faulty_forms
 from kdsl.backend.nvptx.layout import first_run_first
 from kdsl.backend.nvptx.lines import Lines
@@ -71,9 +70,9 @@ def _module(kernels: Sequence[nodes.Kernel], machine: Any, capability: int) -> i
     module.triple = TRIPLE
     # Without the layout LLVM splits accesses to 64-bit elements
     module.data_layout = str(machine.target_data)
-    lines, failures = Lines(module, kernels[0].location.file), Failures(module)
+    lines = Lines(module, kernels[0].location.file)
     for kernel, name in zip(kernels, _names(kernels), strict=True):
-        Lowering(kernel, name, lines, failures, capability).run()
+        Lowering(kernel, name, lines, capability).run()
     return module
 
 

@@ -9,13 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from kdsl.backend.nvptx.failure import RECORDING
+
 _ABSOLUTE: Final = re.compile(r"\babs\.s(16|32|64)(\s+)(%\w+), (%\w+);")
 _SHORT_EXTREME: Final = re.compile(r"\b(min|max)\.([su])16(\s+)(%\w+), (%\w+), (%\w+|-?\d+);")
 _ORDER: Final = re.compile(r"\bsetp\.(?:lt|le|gt|ge)\.([su])(32|64)\s+%\w+, (%\w+), (\S+);")
 _LABEL: Final = re.compile(r"^(\$\w+):")
 _BRANCH: Final = re.compile(r"^\t(@\S+ )?\s*bra(?:\.uni)?\s+(\$\w+);")
 _END: Final = re.compile(r"^\t(?:ret|exit|trap);")
-_CALL: Final = re.compile(r"^\tcall\b", re.MULTILINE)
+_CALL: Final = re.compile(rf"^\t(?:call\b|{RECORDING})", re.MULTILINE)
 _EXCHANGE: Final = re.compile(r"\b(?:shfl|vote|match|redux)\.")
 _BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
@@ -38,8 +40,8 @@ def without_faulty_forms(ptx: str) -> str:
     such loops are not unrolled.
 
     From a barrier at which all threads of a warp are together (`bar.sync`) ptxas concludes that they are so before it, too, and brings nobody together for an
-    exchange of lanes. Behind a call that only some lanes have made they are apart, and exchange nothing. So in a function with calls and exchanges a barrier is
-    one of each thread (PTX ISA, "barrier{.cta}").
+    exchange of lanes. Behind a call, or what a failed check does, that only some lanes have gone through they are apart, and exchange nothing. So in a function
+    with these and exchanges a barrier is one of each thread (PTX ISA, "barrier{.cta}").
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
     return "\n}\n".join(map(_function, text.split("\n}\n")))

@@ -19,7 +19,6 @@ from kdsl.backend.nvptx import again, agreement, assembly, atomics, instructions
 from kdsl.backend.nvptx.arithmetic import PtxArithmetic
 from kdsl.backend.nvptx.entry import LONGEST_VIEW, Entry, opaque
 from kdsl.backend.nvptx.exchange import Exchanges
-from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.layout import SECOND_RUN
 from kdsl.backend.nvptx.lines import Lines
 from kdsl.backend.nvptx.memory import HELD, Memory
@@ -51,14 +50,12 @@ class _Loop:
 class Lowering:
     """Emits one kernel into a module."""
 
-    def __init__(
-        self, kernel: nodes.Kernel, name: str, lines: Lines, failures: Failures, capability: int, *, first: Lowering | None = None
-    ) -> None:
+    def __init__(self, kernel: nodes.Kernel, name: str, lines: Lines, capability: int, *, first: Lowering | None = None) -> None:
         self._kernel = kernel
         self._first = first
         """The first run, if this is the second one (`again`)."""
         self._entry: Entry = first._entry if first is not None else Entry(lines.module, kernel, name)
-        self._second = functools.partial(Lowering, kernel, name, lines, failures, capability, first=self)
+        self._second = functools.partial(Lowering, kernel, name, lines, capability, first=self)
         function = self._entry.function
         # What every part of the body may use stands in front of it: parameters, indices, slots of variables
         if first is None:
@@ -77,7 +74,7 @@ class Lowering:
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
         before: Memory | None = first._memory if first is not None else None
-        self._memory: Memory = Memory(kernel, self._entry, self._builder, self._slots, failures, capability, before)
+        self._memory: Memory = Memory(kernel, self._entry, self._builder, self._slots, capability, before)
         self._absent = with_absent_lanes(kernel, lambda op: isinstance(op, nodes.Exchange))
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None

@@ -13,9 +13,8 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import freeze, memory_type, value_type
-from kdsl.backend.nvptx import assembly, atomics
+from kdsl.backend.nvptx import assembly, atomics, failure
 from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
-from kdsl.backend.nvptx.failure import Failures
 from kdsl.backend.nvptx.instructions.clusters import remote_address
 from kdsl.backend.nvptx.row_checks import Row
 from kdsl.backend.nvptx.scopes import Scopes
@@ -50,14 +49,12 @@ class Memory:
         entry: Entry,
         builder: ir.IRBuilder,
         prologue: ir.IRBuilder,
-        failures: Failures,
         capability: int,
         first: Memory | None = None,
     ) -> None:
         self._entry = entry
         self._capability = capability
         self._builder = builder
-        self._failures = failures
         self._cluster_size = kernel.attributes.cluster_size
         self.trial: Trial | None = None
         """The loop that notes whether its checks hold and records no failures, if this is one."""
@@ -205,7 +202,7 @@ class Memory:
         b.cbranch(condition, held, failed).set_weights(HELD)
         b.position_at_end(failed)
         dimension, index, extent = about or (_I64(0),) * 3
-        self._failures.record(b, self._entry, site, b.trunc(dimension, _I32), index, extent)
+        failure.record(b, self._entry, site, b.trunc(dimension, _I32), index, extent)
         b.branch(held)
         b.position_at_end(held)
 
@@ -276,7 +273,7 @@ class Memory:
             dimension = b.select(inside, dimension, _I32(number))
             index = b.select(inside, index, indices[number])
             extent = b.select(inside, extent, extents[number])
-        self._failures.record(b, self._entry, op.site, dimension, index, extent)
+        failure.record(b, self._entry, op.site, dimension, index, extent)
 
     def _noted(self, op: nodes.Load | nodes.LoadVector, trial: Trial, indices: list[Any], row: Row | None, address: Any) -> Any:
         """Where to read in a loop that records no failures: at the address if all indices are inside, else zeros; and that is noted."""

@@ -21,10 +21,6 @@ _FATAL_NOTES: Final = re.compile(r"\(C75(?:08|1[0-9]|20)\)")
 """C7508 and C7510 to C7520, which are mere notes: what was meant to run beside other work (`wgmma`, `setmaxnreg`) is serialised or ignored."""
 
 
-RECORDING: Final = "kdsl_record_failure"
-"""How the names of functions that record a failed check begin (`kdsl.backend.nvptx.failure`)."""
-
-
 class AssemblyError(AssertionError):
     """ptxas refuses the PTX, warns of it, or notes that it is not what was meant; the message is its own, with the lines that it names."""
 
@@ -90,7 +86,7 @@ def _assembled(assembler: Path, ptx: str, target: str, options: tuple[str, ...])
         raise AssemblyError(f"ptxas -arch={target} ends with status {done.returncode}:\n{log}{_named_lines(ptx, log)}", log)
     return Report(
         registers=_most(r"Used (\d+) registers", log),
-        spills=sum(spilled for name, spilled in spills_of(log).items() if not name.startswith(RECORDING)),
+        spills=sum(spills_of(log).values()),
         stack=_most(r"(\d+) bytes stack frame", log),
         shared=_most(r"(\d+) bytes smem", log),
         log=log,

@@ -70,9 +70,8 @@ def test_ptx_has_no_check() -> None:
     """
     CHECK: .entry gather
     CHECK-NOT: kdsl_constant16
-    CHECK: call.uni kdsl_record_failure
-    CHECK-NOT: call.uni kdsl_record_failure
-    CHECK: .func kdsl_record_failure(
+    CHECK: // kdsl_record_failure
+    CHECK-NOT: // kdsl_record_failure
     """
     kdsl.unchecked()
     directives = test_ptx_has_no_check.__doc__

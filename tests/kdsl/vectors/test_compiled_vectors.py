@@ -86,11 +86,9 @@ def test_what_nothing_writes_goes_through_the_read_only_path() -> None:
 
 def test_a_check_is_one_for_the_whole_vector() -> None:
     ptx = vector_kernels.of(f32x4).checked_copy.ptx("sm_90")
-    body = ptx[ptx.index(".visible .entry") : ptx.index(".func kdsl_record_failure", ptx.index(".visible .entry"))]
-    first, second = body.split("// second run")
+    first, second = ptx[ptx.index(".visible .entry") :].split("// second run")
     assert len(re.findall(r"setp\.", first)) == 1, "of the shorter of the two"
-    assert "call" not in first
-    assert len(re.findall(r"call\.uni kdsl_record_failure", second)) == 2
+    assert (first.count("// kdsl_record_failure"), second.count("// kdsl_record_failure")) == (0, 2)
     for run in (first, second):
         assert len(re.findall(r"ld\.global\S*v4", run)) == len(re.findall(r"st\.global\S*v4", run)) == 1
 

@@ -34,7 +34,7 @@ def test_a_checked_load_branches_and_gives_zero(build: Any, check: Any) -> None:
     CHECK: ld.global.nc.b32
     CHECK: st.global.b32
     CHECK: mov.b32 {{.*}}, 0f00000000;
-    CHECK: call.uni kdsl_record_failure
+    CHECK: // kdsl_record_failure
     CHECK: bra.uni
     """
     check(gather(build).ptx())
@@ -58,7 +58,7 @@ def test_a_checked_store_is_left_out(build: Any, check: Any) -> None:
     CHECK: // second run
     CHECK: setp
     CHECK: st.global.b32
-    CHECK: call.uni kdsl_record_failure
+    CHECK: // kdsl_record_failure
     CHECK-NOT: st.global
     CHECK: bra.uni
     """
@@ -72,28 +72,25 @@ def test_the_record_is_claimed_filled_fenced_and_marked(build: Any, check: Any) 
     CHECK: atom.{{.*}}.cas.b32 %r[[OLD:[0-9]+]], [%rd{{[0-9]+}}], 0, 1;
     CHECK: setp.{{eq|ne}}.b32 %p[[CLAIM:[0-9]+]], %r[[OLD]], 0;
     CHECK: @%p[[CLAIM]] bra
-    CHECK: call.uni kdsl_record_failure
-    CHECK: .func kdsl_record_failure(
-    CHECK: st.global
+    CHECK: // kdsl_record_failure
+    CHECK: st.global.b32 [%rd{{[0-9]+}}+4],
     CHECK: fence.sc.sys;
-    CHECK: st.global
-    CHECK: fence.sc.sys;
-    CHECK: st.global.b32 [%rd{{[0-9]+}}], 1;
-    CHECK-NOT: st.global
+    CHECK-NEXT: st.global.b32 [%rd{{[0-9]+}}+0], 1;
     """
     check(gather(build).ptx())
 
 
 def test_all_fields_of_the_record_are_written(build: Any) -> None:
-    body = gather(build, block=(8, 4, 2), rank=3).ptx().split(".func kdsl_record_failure(")[-1]
+    ptx = gather(build, block=(8, 4, 2), rank=3).ptx()
+    body = ptx[ptx.rindex("// kdsl_record_failure") : ptx.index("// end inline asm", ptx.rindex("// kdsl_record_failure"))]
     written: set[int] = set()
     for kind, bits, offset in re.findall(r"st\.global(\.v2)?\.b(32|64) \t?\[%rd\d+(?:\+(\d+))?\]", body):
         first = int(offset or 0)
         written.update(range(first, first + int(bits) // 8 * (2 if kind else 1), 4))
     assert written == {*RECORD.values(), RECORD["index"] + 4, RECORD["extent"] + 4}
     for register in ("%tid.x", "%tid.y", "%tid.z", "%ctaid.x"):
-        assert register in body
-    assert len(re.findall(r"div\.u32", body)) == 2  # the block is unfolded along three dimensions
+        assert register in ptx
+    assert len(re.findall(r"div\.u32", ptx)) >= 2  # the block is unfolded along three dimensions
 
 
 def test_the_failing_dimension_is_the_first(build: Any, check: Any) -> None:
@@ -104,7 +101,7 @@ def test_the_failing_dimension_is_the_first(build: Any, check: Any) -> None:
     CHECK: selp.b32 {{.*}}, 1, 0, %p[[ROW]];
     CHECK: selp.b64 {{.*}}, %rd[[J]], %rd[[I]], %p[[ROW]];
     CHECK: selp.b64 {{.*}}, 7, 4, %p[[ROW]];
-    CHECK: call.uni kdsl_record_failure
+    CHECK: // kdsl_record_failure
     """
     b = build()
     y, t, i = b.view("y"), b.thread(), b.view("i", I64, "Slice")
@@ -125,7 +122,7 @@ def test_an_assertion_records_and_goes_on(build: Any, check: Any) -> None:
     CHECK: // second run
     CHECK: setp
     CHECK: st.global.b32
-    CHECK: call.uni kdsl_record_failure
+    CHECK: // kdsl_record_failure
     CHECK: bra.uni
     """
     b = build()
@@ -143,7 +140,7 @@ def test_a_kernel_without_checks_has_no_recording_function(build: Any) -> None:
     assert "kdsl_record_failure" not in b.ptx()
 
 
-def test_many_checks_share_one_function_and_spill_nothing(build: Any) -> None:
+def test_many_checks_spill_nothing(build: Any) -> None:
     b = build()
     y, x, t = b.view("y"), b.view("x", kind="Slice"), b.thread()
     total = b.load(x, t, checked=True)
@@ -152,6 +149,6 @@ def test_many_checks_share_one_function_and_spill_nothing(build: Any) -> None:
     b.store(y, t, total, checked=True)
     ptx = b.ptx()
     first, second = ptx.split("// second run")
-    assert (first.count("call.uni"), second.count("call.uni kdsl_record_failure,")) == (0, 33)
-    assert len(re.findall(r"^\.func kdsl_record_failure\(", ptx, re.MULTILINE)) == 1
+    assert (first.count("// kdsl_record_failure"), second.count("// kdsl_record_failure")) == (0, 33)
+    assert "call" not in ptx
     assert assemble(ptx, "sm_90").spills == 0

@@ -250,7 +250,7 @@ def test_two_dimensions_are_row_major(build: Any, check: Any) -> None:
 def test_an_element_that_was_never_written_is_some_value(build: Any, space: str, check: Any) -> None:
     """
     CHECK: setp
-    CHECK: call.uni kdsl_record_failure
+    CHECK: // kdsl_record_failure
     CHECK: st.global
     """
     b = build()

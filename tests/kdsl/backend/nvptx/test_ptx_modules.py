@@ -23,7 +23,7 @@ def test_kernels_share_a_module_in_order(build: Any) -> None:
     kernels = [checked(build, "second"), checked(build, "first", block=(8, 8, 2), rank=3), checked(build, "third")]
     ptx = compile_module(kernels, "sm_87")
     assert re.findall(r"\.visible \.entry (\w+)\(", ptx) == ["second", "first", "third"]
-    assert len(re.findall(r"^\.func kdsl_record_failure\(", ptx, re.MULTILINE)) == 1
+    assert ptx.count("// kdsl_record_failure") >= 3
     assert sorted(set(re.findall(r"kdsl_shared\d+_tile", ptx))) == [f"kdsl_shared{n}_tile" for n in range(3)]
     assemble(ptx, "sm_87")
 
