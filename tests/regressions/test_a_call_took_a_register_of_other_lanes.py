@@ -2,6 +2,7 @@
 put a constant into a register of the warp (a uniform register) which they still had to read. ptxas 13.0 to 13.5 sees such calls on the side of the branch that
 makes them only. Found by the fuzzer at level 0; since then the record is filled where the check is."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,27 @@ def exchanged(y: SliceMut[i64], x: Slice[i64], s: i32) -> None:
     y[i] = shared[t]
 
 
+@kernel(grid=1, block=32)
+def lowered(y: SliceMut[i32], shift: i32) -> None:
+    shared = shared_array(33, i32)
+    shared[thread_idx.x] = 7
+    sync_threads()
+    atomic_min(shared, thread_idx.x - shift, 4)
+    sync_threads()
+    y[thread_idx.x] = shared[thread_idx.x]
+
+
+@pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
+def test_other_lanes_are_not_disturbed(device: Any) -> None:
+    y = device.full(32, -1, i32)
+    lowered(y, 2)
+    with pytest.raises(kdsl.BoundsError, match=r"index -[12] "):
+        device.synchronize()
+    assert y.numpy().tolist() == [4] * 30 + [7] * 2
+    lowered(y, 0)
+    assert (y.numpy() == np.full(32, 4)).all()
+
+
 @pytest.mark.parametrize("s", [0, 3, 40])
 @pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
 def test_lanes_whose_check_holds(device: Any, s: int) -> None:
@@ -59,5 +81,5 @@ def test_lanes_whose_check_holds(device: Any, s: int) -> None:
 def test_a_failed_check_calls_nothing(level: int) -> None:
     ptx = compile_ptx(exchanged.ir(), "sm_90", optimise=level)
     assert "// kdsl_record_failure" in ptx
-    assert "call" not in ptx
+    assert not re.search(r"^\tcall", ptx, re.MULTILINE)
     assemble(ptx, "sm_90")

@@ -73,8 +73,7 @@ class Lowering:
             assembly.statement(self._prologue, SECOND_RUN)
         self._arithmetic = PtxArithmetic(self._builder)
         self._places = Places(kernel, self._prologue)
-        before: Memory | None = first._memory if first is not None else None
-        self._memory: Memory = Memory(kernel, self._entry, self._builder, self._slots, capability, before)
+        self._memory = Memory(kernel, self._entry, self._builder, self._slots, capability)
         self._absent = with_absent_lanes(kernel, lambda op: isinstance(op, nodes.Exchange))
         self._exchanges: Exchanges | None = None
         self._block_index: tuple[Any, Any, Any] | None = None
@@ -348,7 +347,7 @@ class Lowering:
             more = self._has_next(counter, stop, step, upwards)
         counter.add_incoming(advanced, b.block)
         back = b.cbranch(more, body, orelse)
-        if self._first is not None:
+        if self._first is not None and not (isinstance(op.start, nodes.Constant) and isinstance(op.stop, nodes.Constant)):
             back.set_metadata("llvm.loop", loop_that_stays(b.module))
         b.position_at_end(orelse)
         self._nested(op.orelse, done)

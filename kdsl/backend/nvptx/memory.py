@@ -50,7 +50,6 @@ class Memory:
         builder: ir.IRBuilder,
         prologue: ir.IRBuilder,
         capability: int,
-        first: Memory | None = None,
     ) -> None:
         self._entry = entry
         self._capability = capability
@@ -73,7 +72,7 @@ class Memory:
         self._stored |= {e.memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) for e in op.elements}
         for number, array in enumerate(kernel.arrays):
             make = {"shared": self._shared, "local": self._local, "constant": self._constant}[array.space]
-            self._bases[array] = make(array, number, prologue) if first is None else first._bases[array]  # of the first run
+            self._bases[array] = make(array, number, prologue)
         for parameter in kernel.parameters:
             if isinstance(parameter, nodes.Array):
                 self._bases[parameter] = entry.array(parameter, prologue)

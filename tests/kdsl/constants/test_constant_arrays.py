@@ -299,6 +299,9 @@ def test_ptx() -> None:
         CHECK: setp.{{..}}.u64
         CHECK: ld.const.b32
         CHECK-NOT: ld.const
+        CHECK: // second run
+        CHECK: ld.const.b32
+        CHECK-NOT: ld.const
         """,
     )
     assert ".local" not in ptx

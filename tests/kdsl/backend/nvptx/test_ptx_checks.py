@@ -59,6 +59,7 @@ def test_a_checked_store_is_left_out(build: Any, check: Any) -> None:
     CHECK: setp
     CHECK: st.global.b32
     CHECK: // kdsl_record_failure
+    CHECK: // end inline asm
     CHECK-NOT: st.global
     CHECK: bra.uni
     """
