@@ -6,12 +6,18 @@ Needs the test extra (`pip install kdsl[test]`): `filecheck`, and ptxas from `nv
 from __future__ import annotations
 
 import io
+import re
 import tempfile
 from pathlib import Path
+from typing import Final
 
+from kdsl.backend.nvptx.failure import RECORDING
 from kdsl.backend.nvptx.ptxas import AssemblyError, Report, assemble, find_ptxas
 
-__all__ = ["AssemblyError", "CheckError", "Report", "assemble", "filecheck", "find_ptxas"]
+__all__ = ["AssemblyError", "CheckError", "Report", "assemble", "filecheck", "find_ptxas", "unrecorded"]
+
+_CLAIM: Final = re.compile(r"^\tatom\.relaxed\.sys\.global\.cas\.b32 \t%r\d+, \[%rd\d+\], 0, 1;\n", re.MULTILINE)
+_RECORD: Final = re.compile(rf"^\t{RECORDING}\n.*?^\t// end inline asm\n", re.MULTILINE | re.DOTALL)
 
 
 class CheckError(AssertionError):
@@ -35,3 +41,8 @@ def filecheck(text: str, directives: str, *, prefix: str = "CHECK") -> None:
         status = matcher.run()
     if status != 0:
         raise CheckError(f"{said.getvalue()}\nin this text:\n{text}")
+
+
+def unrecorded(ptx: str) -> str:
+    """PTX without the instructions that record a failed check, so that those of the kernel itself can be counted."""
+    return _RECORD.sub("", _CLAIM.sub("", ptx))

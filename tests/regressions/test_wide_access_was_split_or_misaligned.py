@@ -15,7 +15,7 @@ from from_text import DEVICES, kernel_of
 
 import kdsl
 from kdsl.lang.vectors import VECTORS
-from kdsl.testing.ptx import assemble
+from kdsl.testing.ptx import assemble, unrecorded
 
 BODY = "i = thread_index()\nif i in y:\n    y[i] = x[i] + x[i]"
 
@@ -26,7 +26,7 @@ def test_an_element_is_one_access(of: str, target: str) -> None:
     """Also at an offset, behind a check, and of a shared array."""
     body = "t = thread_idx.x\ns = shared_array(64, V)\ns[t] = x[t + 3]\nsync_threads()\ny[t] = s[63 - t]"
     ptx = kernel_of("y: SliceMut[V], x: Slice[V]", body, "grid=1, block=64", V=VECTORS[of]).ptx(target)
-    entry = ptx[ptx.index(".entry") : ptx.index("\n}", ptx.index(".entry"))]
+    entry = unrecorded(ptx)
     for instruction in (r"ld\.global\S*", r"st\.shared\S*", r"ld\.shared\S*", r"st\.global\S*"):
         assert len(re.findall(instruction, entry)) == 1, instruction
     assert assemble(ptx, target).spills == 0

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from kdsl.backend.nvptx.assembly import letter
 from kdsl.backend.nvptx.entry import Entry, attribute
-from kdsl.backend.nvptx.places import Cluster, block_indices, linear_block, thread_index
+from kdsl.backend.nvptx.places import Cluster, block_indices, linear_block
 from kdsl.ir.abi import RECORD
 
 RECORDING: Final = "// kdsl_record_failure"
@@ -30,15 +30,20 @@ def record(builder: ir.IRBuilder, entry: Entry, site: int, dimension: Any, index
     builder.position_at_end(first)
     cluster: Cluster = entry.cluster if entry.cluster[1:] != (1, 1) else (1, 1, 1)
     block = block_indices(builder, linear_block(builder), entry.hidden("grid_x"), entry.hidden("grid_y"), entry.grid_rank, cluster)
-    thread = [thread_index(builder, axis) for axis in "xyz"]
     fields = {"kernel": entry.hidden("kernel"), "site": _I32(site), "dimension": dimension, "index": index, "extent": extent}
-    fields |= dict(zip(("block_x", "block_y", "block_z", "thread_x", "thread_y", "thread_z"), (*block, *thread), strict=True))
-    # One statement, of which LLVM knows that it touches nothing that the kernel reads: so values that were read before stay valid
-    stores = [f"st.global.b{value.type.width} [$0+{RECORD[name]}], ${number};" for number, (name, value) in enumerate(fields.items(), 1)]
+    fields |= dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
+    # One statement, of which LLVM knows that it touches nothing that the kernel reads: values that were read before stay valid. It takes few registers.
+    operands, stores = [entry.hidden("record")], []
+    for name, value in fields.items():
+        if not isinstance(value, ir.Constant):
+            operands.append(value)
+        written = value.constant if isinstance(value, ir.Constant) else f"${len(operands) - 1}"
+        stores.append(f"st.global.b{value.type.width} [$0+{RECORD[name]}], {written};")
+    stores += [f"mov.u32 %t, %tid.{axis}; st.global.b32 [$0+{RECORD[f'thread_{axis}']}], %t;" for axis in "xyz"]
     # The host looks only after a synchronisation, so a plain store behind the fence is enough
-    text = "\n\t".join((RECORDING, *stores, "fence.sc.sys;", f"st.global.b32 [$0+{RECORD['state']}], 1;"))
-    operands = [entry.hidden("record"), *fields.values()]
-    letters = ["l", *(letter(value.type) for value in fields.values())]
+    text = "\n\t".join((RECORDING, "{ .reg .b32 %t;", *stores, "fence.sc.sys;", f"st.global.b32 [$0+{RECORD['state']}], 1; }}"))
+    letters = [letter(value.type) for value in operands[1:]]
+    letters.insert(0, "l")
     call = builder.asm(ir.FunctionType(ir.VoidType(), [value.type for value in operands]), text, ",".join(letters), operands, True)
     attribute(call.attributes, "memory(inaccessiblemem: readwrite)")
     builder.branch(done)

@@ -8,15 +8,15 @@ import pytest
 from written import written
 
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic
-from kdsl.testing.ptx import assemble, filecheck
+from kdsl.testing.ptx import assemble, filecheck, unrecorded
 
 ATOMICS = {name: row.lowering for name, row in INTRINSICS.items() if isinstance(row.lowering, ToAtomic)}
 _VALUES = {"load": "", "cas": ", v, x[1]"}
 
 
 def lines(ptx: str) -> list[str]:
-    """The instructions of the kernel that touch memory atomically, in order; those of the recorder of failures stand in another function."""
-    body = ptx.split(".entry")[1].split("\n}")[0]
+    """The instructions of the kernel that touch memory atomically, in order."""
+    body = unrecorded(ptx).split(".entry")[1].split("\n}")[0]
     return re.findall(r"^\s*((?:atom|fence|ld\.[ars]|st\.r)\S*)", body, re.MULTILINE)
 
 
