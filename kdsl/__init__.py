@@ -220,7 +220,7 @@ from kdsl.runtime.array import Array
 from kdsl.runtime.device import Device, device
 from kdsl.runtime.foreign import from_dlpack
 from kdsl.runtime.graph import Graph
-from kdsl.runtime.pool import set_threads
+from kdsl.runtime.pool import set_threads, threads
 from kdsl.runtime.stream import Event, Stream
 from kdsl.runtime.tensor_map import tensor_map
 
@@ -427,6 +427,7 @@ __all__ = [
     "tensor_map",
     "thread_idx",
     "thread_index",
+    "threads",
     "tile_index",
     "tiles",
     "tma_load",

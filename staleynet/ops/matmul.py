@@ -7,8 +7,7 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from kdsl import Array, Kernel, bf16, f16, f32
-from kdsl.runtime.pool import threads
+from kdsl import Array, Kernel, bf16, f16, f32, threads
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size

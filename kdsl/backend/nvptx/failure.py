@@ -42,8 +42,7 @@ def record(builder: ir.IRBuilder, entry: Entry, site: int, dimension: Any, index
     stores += [f"mov.u32 %t, %tid.{axis}; st.global.b32 [$0+{RECORD[f'thread_{axis}']}], %t;" for axis in "xyz"]
     # The host looks only after a synchronisation, so a plain store behind the fence is enough
     text = "\n\t".join((RECORDING, "{ .reg .b32 %t;", *stores, "fence.sc.sys;", f"st.global.b32 [$0+{RECORD['state']}], 1; }}"))
-    letters = [letter(value.type) for value in operands[1:]]
-    letters.insert(0, "l")
+    letters = ["l", *(letter(value.type) for value in operands[1:])]
     call = builder.asm(ir.FunctionType(ir.VoidType(), [value.type for value in operands]), text, ",".join(letters), operands, True)
     attribute(call.attributes, "memory(inaccessiblemem: readwrite)")
     builder.branch(done)

@@ -59,14 +59,16 @@ def _miscounted_loops_stay(ptx: str) -> str:
     them is the sign.
     """
     lines = ptx.split("\n")
-    moves = _MOVE.findall(ptx)
+    to_names: dict[str, set[str]] = {}
+    from_operands: dict[str, set[str]] = {}
+    for to, origin in _MOVE.findall(ptx):
+        to_names.setdefault(origin, set()).add(to)
+        from_operands.setdefault(to, set()).add(origin)
     falling: set[str] = set()
     steps: dict[str, set[str]] = {}
     """The names of each counter, and what is added to it."""
     for name, result, source, step in _ADVANCE.findall(ptx):
-        same = {result}
-        while more := {to for to, origin in moves if origin in same} - same:
-            same |= more
+        same = _reached({result}, to_names)
         if source in same:
             falling |= same if name == "sub" or step.startswith("-") else set()
             for one in same:
@@ -74,7 +76,7 @@ def _miscounted_loops_stay(ptx: str) -> str:
     compared = []
     for number, line in enumerate(lines):
         for sign, width, counter, end in _ORDER.findall(line):
-            far = counter in steps and _is_far({counter, end, *steps[counter]}, moves, 1 << int(width) - 2)
+            far = counter in steps and _is_far(_reached({end, *steps[counter]}, from_operands), 1 << int(width) - 2)
             if far or (sign == "u" and counter in falling):
                 compared.append(number)
     kept = _heads_around(compared, lines) if compared else set()
@@ -125,10 +127,18 @@ def _ways_back(ways: list[list[int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _is_far(operands: set[str], moves: list[tuple[str, str]], least: int) -> bool:
-    """Whether one of the operands is, or may come from, a number of at least so much, with either sign."""
-    while more := {origin for to, origin in moves if to in operands} - operands:
-        operands = operands | more
+def _reached(operands: set[str], moves: dict[str, set[str]]) -> set[str]:
+    """The operands, and all that moves lead to from them."""
+    found, waiting = set(operands), list(operands)
+    while waiting:
+        more = moves.get(waiting.pop(), set()) - found
+        found |= more
+        waiting.extend(more)
+    return found
+
+
+def _is_far(operands: set[str], least: int) -> bool:
+    """Whether one of the operands is a number of at least so much, with either sign."""
     return any(abs(int(operand)) >= least for operand in operands if operand.lstrip("-").isdigit())
 
 
