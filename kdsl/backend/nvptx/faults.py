@@ -22,7 +22,12 @@ _EXCHANGE: Final = re.compile(r"\b(?:shfl|vote|match|redux)\.")
 _BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
 _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);")
+_NEGATION: Final = re.compile(r"\b(?:neg\.s32(\s+)(%\w+)|sub\.s32(\s+)(%\w+), (\S+)), (%\w+);")
+_EXTREME: Final = re.compile(r"\b(?:min|max)\.s32\s+%\w+, (%\w+), (%\w+|-?\d+);")
 _BELOW_THE_END: Final = re.compile(r"\bsetp\.(lt|le|gt|ge)\.u(32|64)(\s+)(%\w+), (%\w+), -(\d+);")
+
+Moves = dict[str, set[str]]
+"""The names that moves lead to from an operand, or the operands that they come from."""
 
 
 def without_faulty_forms(ptx: str) -> str:
@@ -33,6 +38,9 @@ def without_faulty_forms(ptx: str) -> str:
 
     Of `max.s16` and a comparison of its result with its second operand ptxas 13.0 (13.5 no more) makes one instruction for two halves that writes the
     predicates of both to one register (`VIMNMX.S16x2 R0, P0, P0, R2, RZ`): `max(x, 0) == 0` is wrong. So minimum and maximum of 16 bits are taken in 32.
+
+    Of two signed minima or maxima in a row ptxas 13.0 (13.5 no more) makes one of three numbers for `sm_90` and `sm_100`, and loses the sign of a negation
+    that is the second one: of `max(max(y, -x), z)` remains `VIMNMX3 R9, R9, R8, R10, !PT`, without a negation. So -x is ~x + 1 there.
 
     ptxas 13.0 to 13.5 unrolls a loop that counts down while `n < -2`, unsigned, which LLVM makes of `n + 1 > 1`, as if it went on to -2: the last number behind
     0 is -1. So what is compared with a number near the end is moved to the start of all numbers. It also takes `n < bound` for `n > bound` of a falling n that
@@ -49,21 +57,41 @@ def without_faulty_forms(ptx: str) -> str:
 
 def _function(ptx: str) -> str:
     """What goes by functions, which have registers and calls of their own."""
-    return _miscounted_loops_stay(_BARRIER.sub(r"barrier.\1", ptx) if _CALL.search(ptx) and _EXCHANGE.search(ptx) else ptx)
+    if _CALL.search(ptx) and _EXCHANGE.search(ptx):
+        ptx = _BARRIER.sub(r"barrier.\1", ptx)
+    to_names: Moves = {}
+    from_operands: Moves = {}
+    for to, origin in _MOVE.findall(ptx):
+        to_names.setdefault(origin, set()).add(to)
+        from_operands.setdefault(to, set()).add(origin)
+    return _miscounted_loops_stay(_negations_keep_their_sign(ptx, to_names, from_operands), to_names, from_operands)
 
 
-def _miscounted_loops_stay(ptx: str) -> str:
+def _negations_keep_their_sign(ptx: str, to_names: Moves, from_operands: Moves) -> str:
+    """Write each negation of which a signed minimum or maximum is taken another way."""
+    compared = {operand for operands in _EXTREME.findall(ptx) for operand in operands}
+
+    def written(found: re.Match[str]) -> str:
+        space, result, of_zero, difference, zero, x = found.groups()
+        if (of_zero and "0" not in _reached({zero}, from_operands)) or not _reached({result or difference}, to_names) & compared:
+            return found[0]
+        return _negated(space or of_zero, result or difference, x)
+
+    return _NEGATION.sub(written, ptx) if compared else ptx
+
+
+def _negated(space: str, result: str, x: str) -> str:
+    """-x, without an instruction that negates."""
+    return f"not.b32{space}{result}, {x}; add.s32{space}{result}, {result}, 1;"
+
+
+def _miscounted_loops_stay(ptx: str, to_names: Moves, from_operands: Moves) -> str:
     """Keep the innermost loop around each comparison of a counter that ptxas miscounts as it is (PTX ISA, `.pragma "nounroll"`).
 
     That is, as unsigned, of one that falls; and of one that may go farther than half of all numbers, of which a start, an end or a step beyond a quarter of
     them is the sign.
     """
     lines = ptx.split("\n")
-    to_names: dict[str, set[str]] = {}
-    from_operands: dict[str, set[str]] = {}
-    for to, origin in _MOVE.findall(ptx):
-        to_names.setdefault(origin, set()).add(to)
-        from_operands.setdefault(to, set()).add(origin)
     falling: set[str] = set()
     steps: dict[str, set[str]] = {}
     """The names of each counter, and what is added to it."""
@@ -127,7 +155,7 @@ def _ways_back(ways: list[list[int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _reached(operands: set[str], moves: dict[str, set[str]]) -> set[str]:
+def _reached(operands: set[str], moves: Moves) -> set[str]:
     """The operands, and all that moves lead to from them."""
     found, waiting = set(operands), list(operands)
     while waiting:
@@ -145,8 +173,11 @@ def _is_far(operands: set[str], least: int) -> bool:
 def _larger_one(found: re.Match[str]) -> str:
     width, space, result, x = found.groups()
     if width == "16":
-        return f"{{ .reg .b32 %a, %b; cvt.s32.s16 %a, {x}; neg.s32 %b, %a; max.s32{space}%a, %a, %b; cvt.u16.u32 {result}, %a; }}"
-    return f"{{ .reg .b{width} %a; neg.s{width} %a, {x}; max.s{width}{space}{result}, {x}, %a; }}"
+        return (
+            f"{{ .reg .b32 %a, %b; cvt.s32.s16 %a, {x}; {_negated(' ', '%b', '%a')} max.s32{space}%a, %a, %b; cvt.u16.u32 {result}, %a; }}"
+        )
+    negated = f"neg.s64 %a, {x};" if width == "64" else _negated(" ", "%a", x)
+    return f"{{ .reg .b{width} %a; {negated} max.s{width}{space}{result}, {x}, %a; }}"
 
 
 def _from_the_start(found: re.Match[str]) -> str:

@@ -62,9 +62,11 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests, so that the recording is prepared once."""
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """One cache for all tests, in which the recording is prepared: what a test reads from its device must not depend on whether it is the first one."""
+    found = tmp_path_factory.mktemp("cache")
+    run(Options(tmp_path_factory.mktemp("first") / "run", recording, MICRO, steps=1, cache=found, sample_seconds=0.5), kdsl.device("cpu"))
+    return found
 
 
 @pytest.fixture(scope="session")
