@@ -251,6 +251,9 @@ class Arithmetic:
                 is_minus_one = b.icmp_signed("==", y, self.constant(of, -1))
                 safe = b.select(is_minus_one, one, safe)
             truncated = b.sdiv(x, safe)
+            if not isinstance(safe, ir.Constant):
+                # of lanes whose divisor turns out to be constant LLVM's code generator with AVX-512 makes sums and "or" of one another without end
+                truncated = bits.fenced(b, truncated)
             rest = b.sub(x, b.mul(truncated, safe))
             opposite = b.and_(b.icmp_signed("!=", rest, zero), b.icmp_signed("<", b.xor(rest, safe), zero))
             quotient = b.select(opposite, b.sub(truncated, one), truncated)

@@ -59,10 +59,15 @@ def opaque(builder: ir.IRBuilder, x: Any) -> Any:
     shifted by n - 16: without a value for n of 32 and more, and with zeros for signs if the product is signed; also where the shift was several in
     the program. What hides the product is no instruction.
     """
+    return fenced(builder, x) if _bits(x.type) == 64 else x
+
+
+def fenced(builder: ir.IRBuilder, x: Any) -> Any:
+    """A vector of integers of 32 or 64 bits of whose origin LLVM's code generator sees nothing, which takes no instruction; another value as it is."""
     kind = x.type
-    if not isinstance(kind, ir.VectorType) or _bits(kind) != 64 or isinstance(x, ir.Constant):
+    if not isinstance(kind, ir.VectorType) or _bits(kind) < 32 or isinstance(x, ir.Constant):
         return x
-    floats = ir.VectorType(ir.DoubleType(), kind.count)
+    floats = ir.VectorType(ir.DoubleType() if _bits(kind) == 64 else ir.FloatType(), kind.count)
     return builder.bitcast(_call(builder, "arithmetic.fence", builder.bitcast(x, floats)), kind)
 
 
