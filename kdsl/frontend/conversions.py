@@ -67,6 +67,13 @@ def is_loose(ctx: Context, value: Scalar) -> bool:
     return default_type(value) is not BOOL
 
 
+def typed(ctx: Context, result: Scalar, *operands: Scalar) -> Scalar:
+    """What was computed from some numbers: if one of them is more than a literal, say f32(3), so is the result, whatever the others are."""
+    if isinstance(result, nodes.ValueOp) and not all(is_loose(ctx, operand) for operand in operands):
+        ctx.weak.discard(result)
+    return result
+
+
 def type_of(value: Scalar) -> DType:
     """The type of a number; of a literal, the one that it has alone."""
     return value.type if isinstance(value, nodes.ValueOp) else default_type(value)

@@ -12,7 +12,7 @@ from typing import Literal as Choice
 from kdsl.frontend import arrays_described, calls, memory, operators, parts, slices, structs, tables, tuples, vectors
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
-from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
+from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of, typed
 from kdsl.frontend.geometry import note_witness
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import (
@@ -269,7 +269,6 @@ def _choice(
         first = coerce(ctx, a, common, node.body)
     with ctx.nested(blocks[1]):
         second = coerce(ctx, b, common, node.orelse)
-    weak = is_loose(ctx, a) and is_loose(ctx, b)
     if all(_is_cheap(block) for block in blocks):
         for block in blocks:
             ctx.splice(block)
@@ -282,9 +281,9 @@ def _choice(
         ctx.emit(nodes.If(location=ctx.locate(node.test), condition=test, then=blocks[0], orelse=blocks[1]))
         ctx.known.pop(variable, None)
         result = ctx.get(variable)
-    if weak:
+    if is_loose(ctx, a) and is_loose(ctx, b):
         ctx.weak.add(result)
-    return result
+    return typed(ctx, result, a, b)
 
 
 def _choice_of_vectors(

@@ -1,6 +1,6 @@
 """A name that only literals are assigned to is an i64 or an f32, and so is what is computed from it. Two ways to forget it: `v = abs(n)` kept the type
 that it had met while that of `n` was open ("`v` would have two types, u8 and i64"), and `s //= u16(t)` was refused as a literal's if nothing else had settled
-the type of `s`."""
+the type of `s`. A third: `s * f32(3)` was taken for a literal like `s` itself, so that a name which begins as 0 and gets a product with it was an i64 for good."""
 
 from typing import Any
 
@@ -42,6 +42,14 @@ def test_integers(device: Any, what: str) -> None:
 def test_floats(device: Any, growing: str) -> None:
     kernel = kernel_of("y: SliceMut[f32], x: Slice[u16]", f"s = 0.0\n{growing}\ns //= x[0]\ny[0] = s", "grid=1, block=1")
     assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [3.0]
+
+
+@DEVICES
+@pytest.mark.parametrize("first", ["s = 1.0\nn = 0", "n = 0\ns = 1.0"])
+@pytest.mark.parametrize("grown", ["s * f32(3)", "f32(3) if x[0] else s", "s * f32(2) + s", "s // f32(0.25) - f32(1)"])
+def test_what_meets_a_constant_of_a_type_has_it(device: Any, first: str, grown: str) -> None:
+    kernel = kernel_of("y: SliceMut[f32], x: Slice[u16]", f"{first}\ns = {grown}\nn += i16(2) * s\ny[0] = n", "grid=1, block=1")
+    assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [6.0]
 
 
 def test_a_number_of_a_type_stays_one() -> None:
