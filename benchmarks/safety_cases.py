@@ -273,8 +273,7 @@ def _signal() -> dict[str, Callable[[Arrays, int], Case]]:
 
     def subtract_codeword(of: Arrays, sequences: int) -> Case:
         rows = sequences * CONTEXT
-        vectors = (of.normal(name, rows, COLUMNS) for name in ("residual", "vectors"))
-        arrays = *vectors, of.normal("codebook", CODEWORDS, COLUMNS), of.below("index", CODEWORDS, rows)
+        arrays = of.normal("residual", rows, COLUMNS), of.normal("codebook", CODEWORDS, COLUMNS), of.below("index", CODEWORDS, rows)
         return Case(signal.subtract_codeword, (*arrays, signal.Rows(rows=rows, columns=COLUMNS, codewords=CODEWORDS)))
 
     made = (frame, overlap_add, power_spectrum, phase_step, log_compress, nearest_codeword, codeword_update, subtract_codeword)

@@ -211,17 +211,13 @@ class Rows:
 
 
 @kernel(
-    grid=elements("residual"),
-    requires=(
-        "len(residual) == p.rows * p.columns",
-        "len(vectors) == len(residual)",
-        "len(index) == p.rows",
-        "len(codebook) == p.codewords * p.columns",
-        "p.codewords <= 2147483648",
-    ),
+    grid=rows("p.rows"),
+    requires=("len(residual) == p.rows * p.columns", "len(index) == p.rows", "len(codebook) == p.codewords * p.columns"),
 )
-def subtract_codeword(residual: DisjointSlice[f32], vectors: Slice[f32], codebook: Slice[f32], index: Slice[i32], p: Rows) -> None:
-    """A thread per element: the vector minus its codeword. The vectors may be changed in place."""
-    i = thread_index()
-    if i in residual:
-        residual[i] = vectors[i] - codebook[index[i // p.columns] * p.columns + i % p.columns]
+def subtract_codeword(residual: SliceMut[f32], codebook: Slice[f32], index: Slice[i32], p: Rows) -> None:
+    """A warp per vector: what its codeword leaves of it, in place."""
+    row = row_index()
+    if row in index:
+        codeword = index[row]
+        for column in range(lane_index(), p.columns, WARP_SIZE):
+            residual[row * p.columns + column] -= codebook[codeword * p.columns + column]

@@ -71,20 +71,17 @@ def codeword_update(codebook: Array, vectors: Array, index: TokenIndex, *, codew
     kernels.codeword_update(codebook, vectors, index.first, index.place, kernels.Codebook(codewords=codewords, columns=columns))
 
 
-def subtract_codeword(residual: Array, vectors: Array, codebook: Array, index: Array, *, rows: int, columns: int) -> None:
-    """residual = vectors - codebook[index], what the next quantiser of a residual quantisation sees; `residual` may be `vectors`.
+def subtract_codeword(residual: Array, codebook: Array, index: Array, *, rows: int, columns: int) -> None:
+    """residual -= codebook[index], what the next quantiser of a residual quantisation sees.
 
-    `residual` and `vectors` (rows, columns), `codebook` (codewords, columns), `index` (rows) int32; an index outside the codebook is
+    `residual` (rows, columns), `codebook` (codewords, columns), `index` (rows) int32; an index outside the codebook is
     reported as `kdsl.BoundsError` by the next synchronisation.
 
     Raises `kdsl.LaunchError` or `ValueError` if a size does not fit.
     """
     check_size("subtract_codeword", rows=rows, columns=columns)
-    # Valid: a thread per element; the contract compares the lengths, and an index that is not in the codebook fails the codebook's own
-    # check.
-    kernels.subtract_codeword(
-        residual, vectors, codebook, index, kernels.Rows(rows=rows, columns=columns, codewords=len(codebook) // columns)
-    )
+    # Valid: a warp per row; the contract compares the lengths, and an index that is not in the codebook fails the codebook's own check.
+    kernels.subtract_codeword(residual, codebook, index, kernels.Rows(rows=rows, columns=columns, codewords=len(codebook) // columns))
 
 
 def overlap_add(signal: Array, frames: Array, window: Array, *, count: int, size: int, hop: int) -> None:

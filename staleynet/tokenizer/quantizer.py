@@ -140,7 +140,7 @@ class Quantizer:
                 assign(some, Operand(residual[first:], self.bands, 1), books[level], rows)
                 codes[start : start + rows, level] = some.numpy()
                 if level + 1 < self.settings.levels:
-                    subtract_codeword(residual, residual, wide[level], some, rows=rows, columns=self.bands)
+                    subtract_codeword(residual, wide[level], some, rows=rows, columns=self.bands)
         return codes
 
     def decode(self, codes: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -135,8 +135,8 @@ CASES = {
         integers=frozenset({"first", "place"}),
     ),
     "subtract_codeword": Case(
-        lambda a: ops.subtract_codeword(a["residual"], a["vectors"], a["book"], a["index"], **MATRIX),
-        {"residual": 24, "vectors": 24, "index": 4, "book": 18},
+        lambda a: ops.subtract_codeword(a["residual"], a["book"], a["index"], **MATRIX),
+        {"residual": 24, "index": 4, "book": 18},
         integers=frozenset({"index"}),
         longer=frozenset({"book"}),
         shorter=frozenset({"book"}),  # its length is the number of codewords, which no size says

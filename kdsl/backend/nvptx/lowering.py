@@ -256,20 +256,24 @@ class Lowering:
         b.position_at_end(begins)
         self._memory.go_on(self._all_inside(op, tested))
         self._memory.settled = settled | {*tested, *strips.rows(op)}
-        before = b.block
+        self._keep_columns(op)
+        of = _I32 if _fits(op.start) and _fits(op.stop) else _I64  # of the trips that are left, a number without a sign
+        left, before = b.trunc(b.sub(stop, start), of), b.block
         b.branch(head)
         b.position_at_end(head)
-        number = b.phi(_I64)
+        number, still = b.phi(_I64), b.phi(of)
         number.add_incoming(start, before)
-        b.cbranch(b.icmp_signed("<", b.add(number, _I64(trips - 1), flags=("nuw", "nsw")), stop), body, rest)
+        still.add_incoming(left, before)
+        b.cbranch(b.icmp_unsigned(">=", still, of(trips)), body, rest)
         b.position_at_end(body)
         number.add_incoming(self._strip(op, number, trips), b.block)
+        still.add_incoming(b.sub(still, of(trips), flags=("nuw",)), b.block)
         b.branch(head).set_metadata("llvm.loop", loop_that_stays(b.module))
         b.position_at_end(rest)
-        left = b.sub(stop, number, flags=("nuw", "nsw"))
+        number = b.sub(stop, b.zext(still, _I64))  # the loop's own would take registers there
         while trips := trips // 2:
             before, body, after = b.block, b.append_basic_block("strip"), b.append_basic_block("strips.rest")
-            b.cbranch(b.icmp_unsigned("!=", b.and_(left, _I64(trips)), _I64(0)), body, after)
+            b.cbranch(b.icmp_unsigned("!=", b.and_(still, of(trips)), of(0)), body, after)
             b.position_at_end(body)
             behind, body = self._strip(op, number, trips), b.block
             b.branch(after)
@@ -281,6 +285,16 @@ class Lowering:
         b.branch(done)
         b.position_at_end(done)
         self._memory.settled = settled
+
+    def _keep_columns(self, loop: nodes.ForRange) -> None:
+        """Have what is the same in all trips of a row's address in front of them: LLVM would keep one for a strip and compute others in those behind it."""
+        b, inside, known = self._builder, again.values_of(loop), dict[nodes.ValueOp, Any]()
+        for read in strips.rows(loop):
+            assert isinstance(read.memory, nodes.View)
+            assert read.row_check is not None
+            if again.is_the_same(read.row_check.rest, inside):
+                column = self._memory.column(read.memory, self._early(read.row_check.rest, known, inside))
+                assembly.needed(b, b.ptrtoint(column, _I64))
 
     def _strip(self, op: nodes.ForRange, number: Any, trips: int) -> Any:
         """So many trips of a loop from a number on, after a check of all their rows. Yields the number behind them."""

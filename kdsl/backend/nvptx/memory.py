@@ -118,7 +118,7 @@ class Memory:
         if self.trial is not None:
             return self._load(op, indices, rank, row=row)
         b = self._builder
-        value = self._guarded(op, indices, rank, lambda: self._load(op, indices if row is None else [row.index(b)], rank), row)
+        value = self._guarded(op, indices, rank, lambda: self._load(op, indices, rank, row=row), row)
         self._read.append((b.block, value))
         return value
 
@@ -295,7 +295,11 @@ class Memory:
         if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
             return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
         trial = self.trial if self._asks(op) and (self.trial is None or op not in self.trial.tested) else None
-        address = self.address(memory, indices, rank, field, lanes)
+        if row is not None and self.trial is None:
+            assert isinstance(memory, nodes.View)
+            address = self._behind(self.column(memory, row.rest), memory, row.start(b))
+        else:
+            address = self.address(memory, indices, rank, field, lanes)
         at = functools.partial(b.load, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
         loaded = at(address if trial is None else self._noted(op, trial, indices, row, address))
         if isinstance(memory, nodes.SharedView):
@@ -343,6 +347,16 @@ class Memory:
                 address = b.gep(address, [index], inbounds=True, source_etype=ir.ArrayType(_I8, stride))
             address = b.gep(address, [_I64(field.offset)], inbounds=True, source_etype=_I8)
         return address
+
+    def column(self, view: nodes.View, rest: Any) -> Any:
+        """Where the first row of a view has this column: from there its rows are addressed, as the column may be known before the row is."""
+        return self._behind(self._entry.address(view), view, rest)
+
+    def _behind(self, address: Any, view: nodes.View, count: Any) -> Any:
+        """So many elements of a view of one dimension behind an address, which may be outside of it."""
+        b = self._builder
+        distance = b.mul(count, self._entry.stride(view, 0)) if view.has_strides else count
+        return b.gep(address, [distance], source_etype=memory_type(view.type))
 
     def _vector_address(self, view: nodes.View, indices: list[Any], rank: Any, lanes: int) -> Any:
         """By the outer indices to the row, by the last one along it, whose numbers lie side by side."""

@@ -50,17 +50,12 @@ class Row:
         """Whether there is the row. A negative one is a large unsigned one."""
         return builder.icmp_unsigned("<", self.row, self.count)
 
-    def index(self, builder: ir.IRBuilder) -> Any:
-        """The index, where there is the row."""
-        return self._index(builder, self.row)
-
-    def _index(self, builder: ir.IRBuilder, row: Any) -> Any:
+    def start(self, builder: ir.IRBuilder) -> Any:
+        """How many elements stand in front of the row, where there is the row."""
         if self.width.type.width < 64:  # LLVM sees the instruction only where it sees both factors being widened
             factors = ir.FunctionType(_I64, [_I32, _I32])
-            product = builder.asm(factors, "mul.wide.u32 $0, $1, $2;", "=l,r,r", [row, self.width], False)
-        else:
-            product = builder.mul(builder.zext(row, _I64) if row.type.width < 64 else row, self.width, flags=("nuw", "nsw"))
-        return builder.add(product, self.rest, flags=("nuw", "nsw"))
+            return builder.asm(factors, "mul.wide.u32 $0, $1, $2;", "=l,r,r", [self.row, self.width], False)
+        return builder.mul(builder.zext(self.row, _I64) if self.row.type.width < 64 else self.row, self.width, flags=("nuw", "nsw"))
 
 
 def key_of(check: nodes.RowCheck) -> Key:

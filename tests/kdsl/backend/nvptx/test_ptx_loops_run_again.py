@@ -71,4 +71,11 @@ def test_what_strips_of_rows_leave_comes_in_halves_of_them() -> None:
     reads = [count for block in between(first_run) if (count := block.count("ld.global.nc"))]
     assert reads[0] == 2, "start and end of the list"
     assert reads[1:] == [8, 8, 4, 4, 2, 2, 1 + 1], "rows of a strip together, then what they name; no label stands within the last one"
+    _, *blocks = (block for block in between(first_run) if "ld.global.nc" in block)
+    assert blocks[1].count("add.s64") == 8 + 1, (
+        "where eight rows and the next numbers of rows stand; trips that are left are counted in 32 bits"
+    )
+    columns = [set(re.findall(r"add\.s64 \t%rd\d+, (%rd\d+), %rd\d+;\n\tld", block)) for block in blocks[1:6:2]]
+    assert columns[0] == columns[1] == columns[2]
+    assert len(columns[0]) == 1, "the column is where it was in front of all strips"
     assert assemble(ptx, "sm_90").spills == 0
