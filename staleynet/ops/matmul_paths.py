@@ -18,14 +18,18 @@ from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import (
     Matrix,
+    no_matrix,
     nothing,
     on_hopper,
     packed,
     partial_products,
     parts_along_k,
     parts_in_stages,
+    room_for_copy,
     steps_of_part,
+    turn_into,
     turned_copy,
+    turns_in_fours,
 )
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
@@ -112,9 +116,9 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     out, sums = partial_products(c.base, parts, *c.shape)
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
-    # With one part several rows per thread keep more reads under way; with several the parts do, and C is small.
     # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, c.in_vectors(4), 4 if parts == 1 else 1, on_hopper(c.base))(
+    each = 4 if c.in_vectors(4) and parts < 8 else 1  # ptxas would not let more reads than those of a few parts be under way, four at a time
+    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -179,17 +183,39 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
     c_across = not _is_across(a, f32) or (copies and m < n)
     if c_across:
         a, b = b, a
-    left, (right, b_across) = a.turned, _either_way(turned_copy(b) if copies else b, f32)
+    left, none = a.turned, no_matrix(c.base.device)
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+    def launch(out: Matrix, right: Matrix, b_across: bool, alpha: float, accumulate: int, later: Array = none, source: Array = none) -> None:
         made = out.turned if c_across else out
         chosen = name or _schedule("tf32", made, steps, (True, b_across))
-        # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(chosen, b_across, c_across, parts)(
-            out.array, _rounding(left, BOX), _rounding(right, BOX), _work(made, SCHEDULES["tf32"][chosen], alpha, accumulate)
+        # Valid: the contract compares all extents, a tile is written by one block, and a block of the copy by one warp.
+        _tf32_kernel(chosen, b_across, c_across, parts, later is not none)(
+            out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], alpha, accumulate)
         )
 
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        wave = _columns_of_a_wave(out.turned if c_across else out, SCHEDULES["tf32"][name]) if copies and turns_in_fours(b) else 0
+        if wave == 0:
+            launch(out, *_either_way(turned_copy(b) if copies else b, f32), alpha, accumulate)
+            return
+        rest = b.shape[2] - wave
+        copy = room_for_copy(b)
+        turn_into(copy.rows(0, wave), b.rows(0, wave))
+        one, two = (out.rows(0, wave), out.rows(wave, rest)) if c_across else (out.columns(0, wave), out.columns(wave, rest))
+        launch(one, copy.rows(0, wave), False, alpha, accumulate, copy.rows(wave, rest).array, b.rows(wave, rest).turned.array)
+        launch(two, copy.rows(wave, rest), False, alpha, accumulate)
+
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
+
+
+def _columns_of_a_wave(c: Matrix, schedule: Any) -> int:
+    """The columns of C whose tiles are all computed at once, if computing them in a launch of their own takes no more time; else 0."""
+    p, q, m, n = c.shape
+    blocks, down, across = _multiprocessors(c.base), -(-m // schedule.rows), -(-n // schedule.columns)
+    first = blocks // down
+    if p * q > 1 or first == 0 or across < 3 * first or 1 - (-down * (across - first) // blocks) > -(-down * across // blocks):
+        return 0
+    return int(first * schedule.columns)
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
@@ -328,8 +354,8 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 
 
 @functools.cache
-def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int = 1) -> Kernel:
-    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts)
+def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int, ahead: bool) -> Kernel:
+    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts, ahead=ahead)
 
 
 @functools.cache
@@ -358,5 +384,5 @@ def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: 
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool, fours: bool, down: int, early: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, down=down, early=early)
+def _combine(result: Any, parts: int, bias: bool, gelu: bool, each: int, early: bool) -> Kernel:
+    return combine(result, parts, bias=bias, gelu=gelu, each=each, early=early)
