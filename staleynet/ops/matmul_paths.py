@@ -117,7 +117,9 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
     # Valid: a thread per element of C.
-    each = 4 if c.in_vectors(4) and parts < 8 else 1  # ptxas would not let more reads than those of a few parts be under way, four at a time
+    each = (
+        4 if c.in_vectors(4) and parts < 8 else 1
+    )  # ptxas would not let more reads than those of a few parts be under way, four at a time
     _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
@@ -185,12 +187,16 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
         a, b = b, a
     left, none = a.turned, no_matrix(c.base.device)
 
-    def launch(out: Matrix, right: Matrix, b_across: bool, alpha: float, accumulate: int, later: Array = none, source: Array = none) -> None:
+    def launch(
+        out: Matrix, right: Matrix, b_across: bool, alpha: float, accumulate: int, later: Array = none, source: Array = none
+    ) -> None:
         made = out.turned if c_across else out
         chosen = name or _schedule("tf32", made, steps, (True, b_across))
+        schedule = SCHEDULES["tf32"][chosen]
+        second = right.array if b_across and schedule.straight else _rounding(right, BOX)
         # Valid: the contract compares all extents, a tile is written by one block, and a block of the copy by one warp.
         _tf32_kernel(chosen, b_across, c_across, parts, later is not none)(
-            out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], alpha, accumulate)
+            out.array, _rounding(left, BOX), second, later, source, _work(made, schedule, alpha, accumulate)
         )
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
