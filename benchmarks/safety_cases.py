@@ -325,10 +325,11 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
         )
 
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
-        kernel = convert.combine(f32, bias=bias, gelu=bias, each=each)
+        parts = 1 if bias else 4 if each == 4 else 8
+        kernel = convert.combine(f32, parts, bias=bias, gelu=bias, each=each)
 
         def make(of: Arrays, sequences: int) -> Case:
-            parts, rows = (1, sequences * CONTEXT) if bias else (8, 4 * sequences * CONTEXT // 32)
+            rows = sequences * CONTEXT if bias else 4 * sequences * CONTEXT // 32
             c, shape = of.normal("c", rows, FEED_FORWARD), (parts, 1, rows, FEED_FORWARD)
             p = convert.Ending(alpha=1.0, accumulate=0)
             return Case(

@@ -234,11 +234,11 @@ def combine(result: Any, parts: int, *, bias: bool = False, gelu: bool = False, 
                 if row < of.shape[2]:
                     every = local_array((PARTS, each), f32)  # all reads are under way before the first addition
                     for part in unroll(PARTS):
-                        found = of[part, tile.batch, row, column]
                         if each == 4:
-                            every[part, 0], every[part, 1], every[part, 2], every[part, 3] = found.x, found.y, found.z, found.w
+                            four = f32x4(of[part, tile.batch, row, column])
+                            every[part, 0], every[part, 1], every[part, 2], every[part, 3] = four.x, four.y, four.z, four.w
                         else:
-                            every[part, 0] = found
+                            every[part, 0] = of[part, tile.batch, row, column]
                     if p < to.shape[0] and q < to.shape[1] and row < to.shape[2] and column < to.shape[3]:
                         for part in unroll(1, PARTS):
                             for j in unroll(each):
