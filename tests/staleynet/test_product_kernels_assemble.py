@@ -157,7 +157,12 @@ def test_results_of_mma_leave_in_lines() -> None:
 
 
 def test_what_surrounds_products() -> None:
-    for kernel in (pack(f32, bf16, turned=True), pack(bf16, bf16, turned=False), combine(bf16, 1, bias=True, gelu=True, each=4), combine(f32, 32)):
+    for kernel in (
+        pack(f32, bf16, turned=True),
+        pack(bf16, bf16, turned=False),
+        combine(bf16, 1, bias=True, gelu=True, each=4),
+        combine(f32, 32),
+    ):
         assert spills(kernel, "sm_87") == 0
     assert spills(combine(f32, 4, each=4, early=True), "sm_90a") == 0
     assert spills(turn(early=True), "sm_90a") == 0
