@@ -31,7 +31,6 @@ from kdsl import (
     grid_dim,
     i64,
     increase_registers,
-    inline_ptx,
     is_first_lane,
     is_first_thread,
     kernel,
@@ -79,8 +78,6 @@ class Schedule:
 
     buffers: int = 2
     """Buffers of a warp (or of two that share a box of rows) for results on their way out."""
-    straight: bool = False
-    """Whether, of two operands with k across, one is turned in registers on its way from memory, and not in shared memory."""
     copies: bool = False
     """Whether, of two operands with k across, the smaller one is copied with k along its rows first, and not turned tile by tile."""
 
@@ -113,13 +110,6 @@ def turn(tile: Any, s: i64, box: i64, number: i64) -> None:
 
 
 @function
-def nearest(x: f32) -> f32:
-    """The number rounded to tf32, ties to even."""
-    rounded: f32 = inline_ptx("cvt.rn.tf32.f32 {0}, {1};", f32, (x,), volatile=False, memory=False)
-    return rounded
-
-
-@function
 def chosen(is_first: bool, first: f32, second: f32) -> f32:
     """One of two numbers, without a branch."""
     return first if is_first else second
@@ -137,14 +127,11 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
     SHARE = 2 // HALVES  # warps that have a box together
     SUMS = COLUMNS // 2
     PARTS, BUFFERS = parts, schedule.buffers
-    STRAIGHT = b_across and schedule.straight
-    B: Any = Slice[f32, D4] if STRAIGHT else TensorMap[f32, D4]
-    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across, b_loads=not STRAIGHT)
+    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
     LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
     WARPGROUPS = GROUPS + 1 + int(b_across)
-    MULTIPLY, LOAD, TURN = (
-        (200, 40, 72) if STRAIGHT else (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
-    )  # registers per thread; together no more than the block begins with
+    # registers per thread; together no more than the block begins with
+    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
@@ -211,32 +198,6 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
                         pairs[buffer, warp // SHARE, row + e, 4 * (i ^ 2 * late) + four] = alpha * f32x2(x, y)
 
     @function
-    def read(found: Any, b: Any, k: u32, n: u32) -> None:
-        """Read the two blocks of 4 x 4 of a lane in a box that begins at row k and column n of a B with k across: lines of four rows at once."""
-        of, lane = as_vectors(b, 4), u32(lane_now())
-        column, first = n // 4 + lane % 8, k + 4 * (lane % 8 // 2 ^ lane // 8)
-        for i in unroll(2):
-            for j in unroll(4):
-                for e in unroll(4):
-                    found[i, j, e] = 0.0
-        if of.shape[0] > 0 and of.shape[1] > 0 and column < of.shape[3]:
-            for i in unroll(2):
-                for j in unroll(4):
-                    if first + u32(16 * i + j) < of.shape[2]:
-                        four = of[0, 0, first + u32(16 * i + j), column]
-                        for e in unroll(4):
-                            found[i, j, e] = four[e]
-
-    @function
-    def write(tile: Any, found: Any, s: i64, box: i64) -> None:
-        """Write them, rounded and turned."""
-        fours, lane = as_vectors(tile, 4), lane_now()
-        for i in unroll(2):
-            for e in unroll(4):
-                four = f32x4(nearest(found[i, 0, e]), nearest(found[i, 1, e]), nearest(found[i, 2, e]), nearest(found[i, 3, e]))
-                fours[s, box, 4 * (lane % 8) + e, 4 * i + (lane % 8 // 2 ^ lane // 8)] = four
-
-    @function
     def copy(y: Any, x: Any, number: u32, warps: u32) -> None:
         """Turn x, by as many warps as say so, of which this has a number. Two blocks of each lane are under way."""
         across, down = u32((x.shape[3] + 63) // 64), u32((x.shape[2] + 15) // 16)
@@ -266,7 +227,9 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
         programmatic=True,
         spills=False,
     )
-    def matmul_tf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: B, later: SliceMut[f32, D4], source: Slice[f32, D4], w: Work) -> None:
+    def matmul_tf32(
+        c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], later: SliceMut[f32, D4], source: Slice[f32, D4], w: Work
+    ) -> None:
         """C <- alpha A B (+ C), tile after tile; `source` is copied to `later` only with `ahead`."""
         left = shared_array(LEFT, f32, swizzle=128)
         right = shared_array(RIGHT, f32, swizzle=128)
@@ -274,7 +237,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
         full, turned, empty = shared_barriers(STAGES), shared_barriers(STAGES), shared_barriers(STAGES)
         if is_first_thread():
             for s in unroll(STAGES):
-                barrier_init(turned, s, COLUMNS // BOX if STRAIGHT else 4)
+                barrier_init(turned, s, 4)
         set_up(full, empty, STAGES, 4 * GROUPS)
         me = warp_group_index()
         steps = (a.shape[2] + PARTS * DEPTH - 1) // (PARTS * DEPTH)
@@ -283,31 +246,9 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
         if me == GROUPS:
             decrease_registers(LOAD)
             if warp_index() == 4 * GROUPS and elect_one():
-                bring(left, right, a, a if STRAIGHT else b, full, empty, order, steps)
+                bring(left, right, a, b, full, empty, order, steps)
             elif ahead and warp_index() > 4 * GROUPS:
                 copy(later, source, 3 * u32(block_idx.x) + u32(warp_index()) - 4 * GROUPS - 1, 3 * u32(grid_dim.x))
-        elif STRAIGHT and me == GROUPS + 1:
-            decrease_registers(TURN)
-            at = u32(0)
-            own = u32(warp_index()) % 4
-            found = local_array((2, 4, 4), f32)
-            if own < COLUMNS // BOX:
-                for tile in range(block_idx.x, order.count, grid_dim.x):
-                    p, q, y, x = placed(order, tile)
-                    n = x * COLUMNS + BOX * own
-                    k = p * u32(steps) * DEPTH if PARTS > 1 else u32(0)
-                    read(found, b, k, n)
-                    for step in range(u32(0), u32(steps)):
-                        s = at % STAGES
-                        barrier_wait(empty, s, at // STAGES + 1)
-                        write(right, found, s, own)
-                        fence_async_proxy()
-                        barrier_sync(1 + own, 32)
-                        if is_first_lane():
-                            barrier_arrive(turned, s)
-                        if step + 1 < steps:
-                            read(found, b, k + (u32(step) + 1) * DEPTH, n)
-                        at += 1
         elif b_across and me == GROUPS + 1:
             decrease_registers(TURN)
             number = 0

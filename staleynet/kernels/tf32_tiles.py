@@ -56,23 +56,22 @@ def read_blocks(found: Any, tile: Any, s: i64, box: i64, lane: i64) -> None:
                 found[i, j, e] = x[e]
 
 
-def boxes(rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool, b_loads: bool = True) -> Ring:
+def boxes(rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool) -> Ring:
     """A ring of `stages` tiles of `rows` rows of A and `columns` columns of B in boxes.
 
-    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. Unless
-    `b_loads` the tiles of B come on another way.
+    A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n.
     """
     ROWS, COLUMNS = rows, columns
 
     @function
     def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
-        barrier_arrive_expect(full, s, (ROWS + (COLUMNS if b_loads else 0)) * DEPTH * 4)
+        barrier_arrive_expect(full, s, (ROWS + COLUMNS) * DEPTH * 4)
         for piece in unroll(ROWS // BOX):
             if a_across:
                 tma_load(left, (s, piece), a, (p, q, k, row + BOX * piece), full, s)
             else:
                 tma_load(left, (s, piece), a, (p, q, row + BOX * piece, k), full, s)
-        for piece in unroll(COLUMNS // BOX if b_loads else 0):
+        for piece in unroll(COLUMNS // BOX):
             if b_across:
                 tma_load(right, (s, piece), b, (p, q, k, column + BOX * piece), full, s)
             else:

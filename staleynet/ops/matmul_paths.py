@@ -39,6 +39,8 @@ _FEW, _NARROW = 16, "pipelined 64x16"
 """Of fp32, so many columns beyond whole tiles as are computed by themselves, and the schedule for these."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
+MANY = 1 << 20
+"""Elements of a C that threads with four of them each are enough for."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,9 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     out, sums = partial_products(c.base, parts, *c.shape)
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
-    # Valid: a thread per element of C.
-    each = (
-        4 if c.in_vectors(4) and parts < 8 else 1
-    )  # ptxas would not let more reads than those of a few parts be under way, four at a time
+    # ptxas lets four at a time be under way of few parts only; and threads that are too few to occupy the device gather on what is free first
+    each = 4 if c.in_vectors(4) and (parts == 1 or (parts < 8 and math.prod(c.shape) >= MANY)) else 1
+    # Valid: a thread per element of C, or per four.
     _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
@@ -187,41 +188,40 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
         a, b = b, a
     left, none = a.turned, no_matrix(c.base.device)
 
-    def launch(
-        out: Matrix, right: Matrix, b_across: bool, alpha: float, accumulate: int, later: Array = none, source: Array = none
-    ) -> None:
+    def launch(out: Matrix, right: Matrix, b_across: bool, work: tuple[float, int], later: Array = none, source: Array = none) -> None:
         made = out.turned if c_across else out
         chosen = name or _schedule("tf32", made, steps, (True, b_across))
-        schedule = SCHEDULES["tf32"][chosen]
-        second = right.array if b_across and schedule.straight else _rounding(right, BOX)
         # Valid: the contract compares all extents, a tile is written by one block, and a block of the copy by one warp.
         _tf32_kernel(chosen, b_across, c_across, parts, later is not none)(
-            out.array, _rounding(left, BOX), second, later, source, _work(made, schedule, alpha, accumulate)
+            out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], *work)
         )
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        wave = _columns_of_a_wave(out.turned if c_across else out, SCHEDULES["tf32"][name]) if copies and turns_in_fours(b) else 0
-        if wave == 0:
-            launch(out, *_either_way(turned_copy(b) if copies else b, f32), alpha, accumulate)
+        made, work = out.turned if c_across else out, (alpha, accumulate)
+        first = _columns_copied_first(made, b, SCHEDULES["tf32"][name]) if copies else 0
+        if first == 0:
+            launch(out, *_either_way(turned_copy(b) if copies else b, f32), work)
             return
-        rest = b.shape[2] - wave
-        copy = room_for_copy(b)
-        turn_into(copy.rows(0, wave), b.rows(0, wave))
-        one, two = (out.rows(0, wave), out.rows(wave, rest)) if c_across else (out.columns(0, wave), out.columns(wave, rest))
-        launch(one, copy.rows(0, wave), False, alpha, accumulate, copy.rows(wave, rest).array, b.rows(wave, rest).turned.array)
-        launch(two, copy.rows(wave, rest), False, alpha, accumulate)
+        # while the first columns are computed, B is copied for the rest
+        copy, rest = room_for_copy(b), b.shape[2] - first
+        turn_into(copy.rows(0, first), b.rows(0, first))
+        one, two = (out.rows(0, first), out.rows(first, rest)) if c_across else (out.columns(0, first), out.columns(first, rest))
+        launch(one, copy.rows(0, first), False, work, copy.rows(first, rest).array, b.rows(first, rest).turned.array)
+        launch(two, copy.rows(first, rest), False, work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
 
 
-def _columns_of_a_wave(c: Matrix, schedule: Any) -> int:
-    """The columns of C whose tiles are all computed at once, if computing them in a launch of their own takes no more time; else 0."""
+def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
+    """The columns of C whose tiles are all computed at once, if a launch of their own takes no more rounds and copying B takes longer than a launch; else 0."""
     p, q, m, n = c.shape
     blocks, down, across = _multiprocessors(c.base), -(-m // schedule.rows), -(-n // schedule.columns)
     first = blocks // down
-    if p * q > 1 or first == 0 or across < 3 * first or 1 - (-down * (across - first) // blocks) > -(-down * across // blocks):
+    is_long = turns_in_fours(b) and math.prod(b.shape) * f32.itemsize > PASSING
+    if p * q > 1 or not is_long or first == 0 or across < 3 * first:
         return 0
-    return int(first * schedule.columns)
+    rounds, rounds_of_rest = -(-down * across // blocks), -(-down * (across - first) // blocks)
+    return int(first * schedule.columns) if rounds_of_rest < rounds else 0
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
