@@ -217,7 +217,7 @@ def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
     p, q, m, n = c.shape
     blocks, down, across = _multiprocessors(c.base), -(-m // schedule.rows), -(-n // schedule.columns)
     first = blocks // down
-    is_long = turns_in_fours(b) and math.prod(b.shape) * f32.itemsize > PASSING
+    is_long = turns_in_fours(b) and math.prod(b.shape) * b.base.dtype.itemsize > PASSING
     if p * q > 1 or not is_long or first == 0 or across < 3 * first:
         return 0
     rounds, rounds_of_rest = -(-down * across // blocks), -(-down * (across - first) // blocks)
