@@ -70,12 +70,12 @@ def writing(result: Any, *, bias: bool, gelu: bool, pairs: bool) -> Any:
     def write(c: Any, row: u32, column: u32, low: f32, high: f32, alpha: f32, accumulate: u32, offsets: Any) -> None:
         x, y = ended(low, shift(offsets, i64(column)), alpha), ended(high, shift(offsets, i64(column) + 1), alpha)
         if pairs:
-            to = as_vectors(c, 2)
-            if to.shape[0] > 0 and to.shape[1] > 0 and row < to.shape[2] and column // 2 < to.shape[3]:
+            to, pair = as_vectors(c, 2), column // 2
+            if to.shape[0] > 0 and to.shape[1] > 0 and row < to.shape[2] and pair < to.shape[3]:
                 if accumulate != 0:
-                    old = f32x2(to[0, 0, row, column // 2])
+                    old = f32x2(to[0, 0, row, pair])
                     x, y = old.x + x, old.y + y
-                to[0, 0, row, column // 2] = twos(x, y)
+                to[0, 0, row, pair] = twos(x, y)
         else:
             for i in unroll(2):
                 if row < c.shape[2] and column + i < c.shape[3]:

@@ -217,6 +217,7 @@ class Rows:
         "len(vectors) == len(residual)",
         "len(index) == p.rows",
         "len(codebook) == p.codewords * p.columns",
+        "p.codewords <= 2147483648",
     ),
 )
 def subtract_codeword(residual: DisjointSlice[f32], vectors: Slice[f32], codebook: Slice[f32], index: Slice[i32], p: Rows) -> None:

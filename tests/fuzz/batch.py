@@ -42,7 +42,7 @@ class Report:
         return cls(parts["programs"], collections.Counter(parts["refused"]), parts["on_device"], found)
 
 
-def batch(first: int, count: int, device: str | None, announce: Callable[[str], None] = lambda _: None) -> Report:
+def batch(first: int, count: int, device: str | None, announce: Callable[[str], None] = lambda _: None, *, on_cpu: bool = True) -> Report:
     """Run the programs made from `first` to `first + count - 1`. `announce` hears what comes next, since that may end the process."""
     report = Report()
     cases: list[tuple[int, Case]] = []
@@ -66,7 +66,8 @@ def batch(first: int, count: int, device: str | None, announce: Callable[[str], 
             continue
         report.programs += 1
         try:
-            case.check_cpu()
+            if on_cpu:
+                case.check_cpu()
         except Difference as difference:
             report.differences.append((seed, str(difference)))
             continue

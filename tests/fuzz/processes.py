@@ -26,7 +26,7 @@ _PATIENCE = 60.0
 """Seconds for one program, or for a piece on a GPU: then it is taken for one that does not end."""
 
 
-def work(device: str | None) -> None:
+def work(device: str | None, on_cpu: bool) -> None:
     """The other side: run the pieces that standard input names, and say on standard output what happens."""
 
     def say(line: str) -> None:
@@ -36,15 +36,15 @@ def work(device: str | None) -> None:
     gc.freeze()
     for line in sys.stdin:
         first, count = map(int, line.split())
-        say(f"report {json.dumps(vars(batch(first, count, device, say)))}")
+        say(f"report {json.dumps(vars(batch(first, count, device, say, on_cpu=on_cpu)))}")
 
 
 class _Worker:
     """A process that runs pieces."""
 
-    def __init__(self, device: str | None) -> None:
+    def __init__(self, device: str | None, on_cpu: bool) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-        command = [sys.executable, "-m", "tests.fuzz.run", "--worker", device or ""]
+        command = [sys.executable, "-m", "tests.fuzz.run", "--worker", device or "", *([] if on_cpu else ["--without-cpu"])]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.programs = 0
         self.on_device = False
@@ -108,15 +108,16 @@ class _Pieces:
 class Supervisor:
     """Runs pieces in one worker after the other."""
 
-    def __init__(self, device: str | None) -> None:
+    def __init__(self, device: str | None, on_cpu: bool = True) -> None:
         self.device = device
+        self.on_cpu = on_cpu
         self.worker: _Worker | None = None
 
     def piece(self, first: int, count: int) -> Report:
         """The report of a piece. A program at which a worker ends differs; those around it run again."""
         if self.worker is None or self.worker.programs >= _RENEWED:
             self.close()
-            self.worker = _Worker(self.device)
+            self.worker = _Worker(self.device, self.on_cpu)
         worker = self.worker
         report = worker.piece(first, count)
         if report is not None:
@@ -148,7 +149,7 @@ class Supervisor:
 
 
 def run_all(
-    first: int, count: int, *, device: str | None, processes: int, seconds: float, heard: Callable[[Report], None]
+    first: int, count: int, *, device: str | None, on_cpu: bool = True, processes: int, seconds: float, heard: Callable[[Report], None]
 ) -> tuple[Report, int]:
     """Run programs; what they came to, and the first that was not run. `heard` is called with each piece's report."""
     total = Report()
@@ -156,7 +157,7 @@ def run_all(
     lock = threading.Lock()
 
     def one() -> None:
-        supervisor = Supervisor(device)
+        supervisor = Supervisor(device, on_cpu)
         try:
             while (piece := pieces.take()) is not None:
                 report = supervisor.piece(*piece)

@@ -1,10 +1,11 @@
 """Differential fuzzing: `python -m tests.fuzz.run --programs 1000 --seed 0`.
 
 Each program runs on the CPU target, compiled with little and with full optimisation, and in the reference interpreter; all bits are compared. With
-`--device cuda:0` it also runs on that GPU, many kernels to a module. Program number n of seed s is the same in every process: it is made from s * 10**9 + n.
+`--device cuda:0` it also runs on that GPU, many kernels to a module; with `--without-cpu` only there, for another machine to do the CPU's part. Program number
+n of seed s is the same in every process: it is made from s * 10**9 + n.
 
 A long run goes in several calls: `--first` is the number of the first program, `--seconds` ends a call early, and its last line is JSON:
-{"seed", "first", "next": where to go on, "compared", "on_device", "refused", "differences": [[number, what], …], "seconds", "device"}.
+{"seed", "first", "next": where to go on, "compared", "on_device", "refused", "differences": [[number, what], …], "seconds", "device", "on_cpu"}.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ _SAID_EVERY = 60.0
 
 
 def run(
-    programs: int, seed: int, *, first: int = 0, device: str | None = None, processes: int = 1, seconds: float = 1e9, quiet: bool = True
+    programs: int,
+    seed: int,
+    *,
+    first: int = 0,
+    device: str | None = None,
+    on_cpu: bool = True,
+    processes: int = 1,
+    seconds: float = 1e9,
+    quiet: bool = True,
 ) -> tuple[Report, int]:
     """Run so many programs of a seed from number `first` on, or as many as are begun within `seconds`; what they came to, and the number to go on with."""
     start = said = time.monotonic()
@@ -42,7 +51,7 @@ def run(
             print(f"{so_far.programs} programs, {len(so_far.differences)} differences, {rate:.1f}/s", file=sys.stderr, flush=True)
 
     base = seed * PER_SEED
-    report, following = run_all(base + first, programs, device=device, processes=processes, seconds=seconds, heard=heard)
+    report, following = run_all(base + first, programs, device=device, on_cpu=on_cpu, processes=processes, seconds=seconds, heard=heard)
     return report, following - base
 
 
@@ -53,6 +62,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the programs (default 0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first program (default 0)")
     parser.add_argument("--device", help="also run on this GPU, such as cuda:0")
+    parser.add_argument("--without-cpu", action="store_true", help="not on the CPU target: the interpreter and the GPU only")
     parser.add_argument("--processes", type=int, default=1, help="processes (default 1)")
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="begin no further programs after so many seconds; those in hand are finished"
@@ -64,7 +74,7 @@ def main() -> int:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.worker is not None:
-        work(chosen.worker or None)
+        work(chosen.worker or None, not chosen.without_cpu)
         return 0
     if chosen.show is not None:
         print(shrink(generate(chosen.show), chosen.show, chosen.device))
@@ -75,6 +85,7 @@ def main() -> int:
         chosen.seed,
         first=chosen.first,
         device=chosen.device,
+        on_cpu=not chosen.without_cpu,
         processes=chosen.processes,
         seconds=chosen.seconds,
         quiet=False,
@@ -99,6 +110,7 @@ def main() -> int:
         "differences": report.differences,
         "seconds": round(spent, 1),
         "device": chosen.device,
+        "on_cpu": not chosen.without_cpu,
     }
     print(json.dumps(line))
     return 1 if report.differences else 0

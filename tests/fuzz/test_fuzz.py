@@ -16,8 +16,8 @@ from kdsl.frontend.errors import KernelError
 from kdsl.ir.nodes import Location
 from kdsl.lang.types import DTYPES, convert_constant
 from tests.fuzz import arithmetic, grid, processes
-from tests.fuzz.batch import Report, expected_refusal, refusal
-from tests.fuzz.check import Difference
+from tests.fuzz.batch import Report, batch, expected_refusal, refusal
+from tests.fuzz.check import Case, Difference
 from tests.fuzz.execute import build_program
 from tests.fuzz.expressions import EXCHANGES
 from tests.fuzz.generate import Generator, generate
@@ -64,7 +64,7 @@ class Mortal:
     at: ClassVar[dict[int, bool]] = {}
     """Programs at which it ends, and whether on the GPU."""
 
-    def __init__(self, device: str | None) -> None:
+    def __init__(self, device: str | None, on_cpu: bool) -> None:
         pass
 
     def piece(self, first: int, count: int) -> Report | None:
@@ -93,6 +93,18 @@ def test_time_that_is_up_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_Worker", Mortal)
     report, following = processes.run_all(0, 10**6, device=None, processes=3, seconds=0.05, heard=lambda _: None)
     assert report.programs == following
+
+
+def test_the_part_of_a_gpu_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the CPU target programs are interpreted, and not compiled for it."""
+
+    def refuse(self: Case) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Case, "check_cpu", refuse)
+    report = batch(SEED * PER_SEED, 5, None, on_cpu=False)
+    assert report.programs + sum(report.refused.values()) == 5
+    assert not report.differences
 
 
 def test_a_seed_always_gives_the_same_program() -> None:

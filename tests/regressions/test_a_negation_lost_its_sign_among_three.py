@@ -57,6 +57,34 @@ def test_bits(device: Any) -> None:
         np.testing.assert_array_equal(y.numpy(), np.concatenate(expected))
 
 
+@kernel(grid=1, block=32, requires=("len(y) == len(x)", "len(x) <= 32"))
+def fallen(y: SliceMut[i32], x: Slice[i32], a: i32) -> None:
+    i = thread_index()
+    if i in x:
+        sum = i32(0)
+        highest = a
+        for n in range(x[i]):
+            sum -= x[n % len(x)]
+            highest = max(highest, sum, i32(n) - 50)
+        y[i] = highest
+
+
+@pytest.mark.parametrize("device", kdsl.testing.devices(), ids=str)
+def test_a_number_that_is_zero_on_one_way_only(device: Any) -> None:
+    """What a first mend took for a negation."""
+    x = np.array([4, -1, 9, 30, -20, 5, 100, 7, 0, 3, -9], np.int32)
+    y = device.full(len(x), 77, i32)
+    fallen(y, device.array(x), -50)
+    sums = -np.cumsum(np.resize(x, 100))
+    np.testing.assert_array_equal(y.numpy(), [max([-50, *sums[: max(0, end)], end - 51]) for end in x])
+
+
+def test_a_difference_keeps_its_first_operand() -> None:
+    ptx = compile_ptx(fallen.ir(), "sm_90")
+    assert re.search(r"add\.s32 %a, %a, 1; add\.s32\s+(%\w+), (%\w+), %a;", ptx)
+    assemble(ptx, "sm_90")
+
+
 @pytest.mark.parametrize("level", [0, 3])
 def test_no_negation_meets_an_extreme(level: int) -> None:
     ptx = compile_ptx(extremes.ir(), "sm_90", optimise=level)

@@ -144,6 +144,8 @@ def _detect() -> HostCpu:
     if missing:
         raise UnsupportedCpuError(f"the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor ({name}) lacks {', '.join(missing)}")
     generation = "x86-64-v4" if all(features.get(feature) for feature in _NEEDED_V4) else "x86-64-v3"
+    # LLVM 22 shifts signed bytes right by a matrix of bits there, and has a wrong one for an amount that turns out to be 0 while it works on it
+    features["gfni"] = False
     return HostCpu(generation, name, features.flatten(), triple)
 
 

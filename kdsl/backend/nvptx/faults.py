@@ -72,10 +72,13 @@ def _negations_keep_their_sign(ptx: str, to_names: Moves, from_operands: Moves) 
     compared = {operand for operands in _EXTREME.findall(ptx) for operand in operands}
 
     def written(found: re.Match[str]) -> str:
-        space, result, of_zero, difference, zero, x = found.groups()
-        if (of_zero and "0" not in _reached({zero}, from_operands)) or not _reached({result or difference}, to_names) & compared:
+        space, result, of_zero, difference, first, x = found.groups()
+        if (of_zero and "0" not in _reached({first}, from_operands)) or not _reached({result or difference}, to_names) & compared:
             return found[0]
-        return _negated(space or of_zero, result or difference, x)
+        if result:
+            return _negated(space, result, x)
+        # `first` may be 0 on some ways only
+        return f"{{ .reg .b32 %a; {_negated(' ', '%a', x)} add.s32{of_zero}{difference}, {first}, %a; }}"
 
     return _NEGATION.sub(written, ptx) if compared else ptx
 

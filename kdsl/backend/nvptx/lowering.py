@@ -248,38 +248,51 @@ class Lowering:
         return functools.reduce(b.and_, (b.icmp_signed("<=", stop, length) for length in lengths), b.icmp_signed(">=", start, _I64(0)))
 
     def _in_strips(self, op: nodes.ForRange, trips: int) -> None:
-        """A loop of several trips at a time, and one of the trips that are left."""
-        b, leave, settled = self._builder, self._memory.leave, self._memory.settled
+        """A loop of several trips at a time; those that are left come as strips of half as many, each once or not at all."""
+        b, settled = self._builder, self._memory.settled
         start, stop, tested = self._use(op.start), self._use(op.stop), speculation.counted(op)
-        begins, done = b.append_basic_block("begins"), b.append_basic_block("done")
+        begins, head, body, rest, done = (b.append_basic_block(name) for name in ("begins", "strip.head", "strip", "strips.rest", "done"))
         b.cbranch(b.icmp_signed("<", start, stop), begins, done)
         b.position_at_end(begins)
         self._memory.go_on(self._all_inside(op, tested))
         self._memory.settled = settled | {*tested, *strips.rows(op)}
-        number, end = start, b.append_basic_block("strips.end")
-        for count in (trips, 1):
-            before, head, body = b.block, b.append_basic_block("strip.head"), b.append_basic_block("strip")
-            after = b.append_basic_block("strips.rest") if count > 1 else end
-            b.branch(head)
-            b.position_at_end(head)
-            counter = b.phi(_I64)
-            counter.add_incoming(number, before)
-            b.cbranch(b.icmp_signed("<", b.add(counter, _I64(count - 1), flags=("nuw", "nsw")), stop), body, after)
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        number = b.phi(_I64)
+        number.add_incoming(start, before)
+        b.cbranch(b.icmp_signed("<", b.add(number, _I64(trips - 1), flags=("nuw", "nsw")), stop), body, rest)
+        b.position_at_end(body)
+        number.add_incoming(self._strip(op, number, trips), b.block)
+        b.branch(head).set_metadata("llvm.loop", loop_that_stays(b.module))
+        b.position_at_end(rest)
+        left = b.sub(stop, number, flags=("nuw", "nsw"))
+        while trips := trips // 2:
+            before, body, after = b.block, b.append_basic_block("strip"), b.append_basic_block("strips.rest")
+            b.cbranch(b.icmp_unsigned("!=", b.and_(left, _I64(trips)), _I64(0)), body, after)
             b.position_at_end(body)
-            numbers = [b.add(counter, _I64(trip), flags=("nuw", "nsw")) for trip in range(count)]
-            self._memory.leave = leave
-            self._rows_hold(op, numbers)
-            self._memory.leave = None
-            for at in numbers:
-                self._values[op.counter] = at
-                self._block(op.body)
-            counter.add_incoming(b.add(counter, _I64(count), flags=("nuw", "nsw")), b.block)
-            b.branch(head).set_metadata("llvm.loop", loop_that_stays(b.module))
+            behind, body = self._strip(op, number, trips), b.block
+            b.branch(after)
             b.position_at_end(after)
-            number = counter
+            merged = b.phi(_I64)
+            merged.add_incoming(number, before)
+            merged.add_incoming(behind, body)
+            number = merged
         b.branch(done)
         b.position_at_end(done)
-        self._memory.leave, self._memory.settled = leave, settled
+        self._memory.settled = settled
+
+    def _strip(self, op: nodes.ForRange, number: Any, trips: int) -> Any:
+        """So many trips of a loop from a number on, after a check of all their rows. Yields the number behind them."""
+        b, leave = self._builder, self._memory.leave
+        numbers = [b.add(number, _I64(trip), flags=("nuw", "nsw")) for trip in range(trips)]
+        self._rows_hold(op, numbers)
+        self._memory.leave = None
+        for at in numbers:
+            self._values[op.counter] = at
+            self._block(op.body)
+        self._memory.leave = leave
+        return b.add(number, _I64(trips), flags=("nuw", "nsw"))
 
     def _rows_hold(self, loop: nodes.ForRange, numbers: list[Any]) -> None:
         """Leave unless there are all rows of these trips."""

@@ -222,6 +222,8 @@ class Memory:
             indices, extents = [*indices, rank], [*extents, _I64(self._cluster_size)]
         insides = self._insides(indices, extents) if row is None else [row.holds(b)]
         if self.leave is not None:
+            if row is not None:  # LLVM would compute behind the branch what is used there only, and the row is waited for in front of it
+                assembly.needed(b, row.rest)
             self.go_on(functools.reduce(b.and_, insides))
             return None, None
         good, bad, after = (b.append_basic_block(name) for name in ("inside", "outside", "after"))

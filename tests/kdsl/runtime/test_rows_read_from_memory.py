@@ -38,6 +38,17 @@ def added(y: DisjointSlice[f32], x: Slice[f32], first: Slice[i32], rows: Slice[i
 
 
 @kernel(grid=elements("y"), requires=("len(y) == width * lists", "len(first) == lists + 1", "len(x) == len(rows) * width"))
+def summed(y: DisjointSlice[f32], x: Slice[f32], first: Slice[i32], rows: Slice[i32], lists: u32, width: u32) -> None:
+    """Sums that a GPU takes several rows at a time for."""
+    i = thread_index()
+    if i in y:
+        total = f32(0)
+        for n in range(first[i // width], first[i // width + 1]):
+            total += x[rows[n] * width + i % width]
+        y[i] = total
+
+
+@kernel(grid=elements("y"), requires=("len(y) == width * lists", "len(first) == lists + 1", "len(x) == len(rows) * width"))
 def added_after_writing(y: DisjointSlice[f32], x: Slice[f32], first: Slice[i32], rows: Slice[i32], lists: u32, width: u32) -> None:
     i = thread_index()
     if i in y:
@@ -135,6 +146,29 @@ def test_sums_of_listed_rows(device: kdsl.Device, bad: int | None, width: int, w
     finish(device, "x", bad, width)
     expected = np.array([listed(rows.tolist(), first, x, width, column, 4, stop) for column in range(width)]).T
     assert y.numpy().tolist() == (expected.ravel() + (100.0 if stop is None else 0.0)).tolist()
+
+
+@DEVICES
+def test_sums_of_lists_of_every_length(device: kdsl.Device) -> None:
+    """In the order of the list: the terms are so different that every other order gives another sum."""
+    lists, width = 20, 3
+    first = np.concatenate([[0], np.cumsum(np.arange(lists))]).astype(np.int32)
+    rows = np.random.default_rng(0).permutation(first[-1]).astype(np.int32)
+    x = (
+        np.random.default_rng(1).standard_normal(len(rows) * width) * 10.0 ** np.random.default_rng(2).integers(-6, 6, len(rows) * width)
+    ).astype(np.float32)
+    for bad in [None, *range(len(rows))]:
+        taken = rows.copy()
+        if bad is not None:
+            taken[bad] = (-1, 1 << 20, len(rows))[bad % 3]
+        y = device.full(lists * width, np.nan, f32)
+        summed(y, device.array(x), device.array(first), device.array(taken), lists, width)
+        finish(device, "x", None if bad is None else int(taken[bad]), width)
+        expected = np.zeros((lists, width), np.float32)
+        for number in range(lists):
+            for row in taken[first[number] : first[number + 1]]:
+                expected[number] += x[row * width : (row + 1) * width] if 0 <= row < len(rows) else np.float32(0)
+        assert y.numpy().tobytes() == expected.tobytes()
 
 
 @DEVICES

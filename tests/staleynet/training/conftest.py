@@ -62,18 +62,24 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
-    """One cache for all tests, in which the recording is prepared: what a test reads from its device must not depend on whether it is the first one."""
+def prepared(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """A cache with the recording, so that it is prepared once."""
     found = tmp_path_factory.mktemp("cache")
     run(Options(tmp_path_factory.mktemp("first") / "run", recording, MICRO, steps=1, cache=found, sample_seconds=0.5), kdsl.device("cpu"))
     return found
 
 
+@pytest.fixture
+def cache(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of it: what a test reads from its device must not depend on which tests have run before."""
+    return Path(shutil.copytree(prepared, tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
-def trained_once(tmp_path_factory: pytest.TempPathFactory, recording: Path, cache: Path) -> Path:
+def trained_once(tmp_path_factory: pytest.TempPathFactory, recording: Path, prepared: Path) -> Path:
     """The folder of a run of two steps."""
     out = tmp_path_factory.mktemp("trained") / "run"
-    run(Options(out, recording, MICRO, steps=2, cache=cache, sample_seconds=0.5), kdsl.device("cpu"))
+    run(Options(out, recording, MICRO, steps=2, cache=prepared, sample_seconds=0.5), kdsl.device("cpu"))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kdsl import DisjointSlice, Slice, SliceMut, elements, f32, i32, kernel, thread_index
+from kdsl import DisjointSlice, Slice, SliceMut, elements, f32, i32, kernel, thread_index, u32
 from kdsl.testing.ptx import assemble
 
 
@@ -23,6 +23,16 @@ def gathered(y: DisjointSlice[f32], x: Slice[f32], places: Slice[i32], count: i3
 def moved(y: SliceMut[f32], x: Slice[f32], places: Slice[i32], count: i32) -> None:
     for n in range(count):
         y[n] = x[places[n]]
+
+
+@kernel(grid=elements("y"), requires=("len(y) == width * lists", "len(first) == lists + 1", "len(x) == len(rows) * width"))
+def listed(y: DisjointSlice[f32], x: Slice[f32], first: Slice[i32], rows: Slice[i32], lists: u32, width: u32) -> None:
+    i = thread_index()
+    if i in y:
+        total = f32(0)
+        for n in range(first[i // width], first[i // width + 1]):
+            total += x[rows[n] * width + i % width]
+        y[i] = total
 
 
 def between(ptx: str) -> list[str]:
@@ -53,3 +63,12 @@ def test_a_loop_that_writes_does_not_run_twice() -> None:
     ptx = moved.ptx("sm_90")
     assert ptx.count("// kdsl_record_failure") == 3
     assert "and.pred" not in ptx
+
+
+def test_what_strips_of_rows_leave_comes_in_halves_of_them() -> None:
+    ptx = listed.ptx("sm_90")
+    first_run = ptx[: ptx.index("// second run")]
+    reads = [count for block in between(first_run) if (count := block.count("ld.global.nc"))]
+    assert reads[0] == 2, "start and end of the list"
+    assert reads[1:] == [8, 8, 4, 4, 2, 2, 1 + 1], "rows of a strip together, then what they name; no label stands within the last one"
+    assert assemble(ptx, "sm_90").spills == 0
