@@ -83,6 +83,8 @@ def test_three_products_of_tf32(name: str) -> None:
 def test_tf32_with_k_across(name: str) -> None:
     schedule: Any = SCHEDULES["tf32"][name]
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
+    if schedule.copies:
+        assert spills(matmul_tf32.product(schedule, b_across=False, c_across=True, ahead=True), "sm_90a") == 0
 
 
 def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_done() -> None:
