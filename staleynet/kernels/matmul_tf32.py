@@ -1,7 +1,7 @@
 """The matrix product of fp32 numbers, rounded to tf32, on Hopper's tensor cores where k lies across the rows of A, or of both operands.
 
 `wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k
-lies across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along
+lies across the rows of B, too, another warpgroup turns its tiles in shared memory, or it is given as a copy. (Both operands with k along
 their rows: `matmul_hopper.py`.)
 """
 
