@@ -284,21 +284,23 @@ def _products() -> dict[str, Callable[[Arrays, int], Case]]:
     """Products in fp32 as the model began with: from the rows of a layer's input to its queries, keys and values."""
     from staleynet.kernels import matmul, matmul_cached
 
-    def product(kernel: Callable[[Arrays], kdsl.Kernel]) -> Callable[[Arrays, int], Case]:
+    def product(kernel: kdsl.Kernel) -> Callable[[Arrays, int], Case]:
         def make(of: Arrays, sequences: int) -> Case:
             m, n, k = sequences * CONTEXT, 3 * WIDTH, WIDTH
             batch = dict.fromkeys(("a_sequence", "a_head", "b_sequence", "b_head", "c_sequence", "c_head"), 0)
             strides = {"a_row": k, "a_column": 1, "b_row": n, "b_column": 1, "c_row": n, "c_column": 1}
             p = matmul.Product(sequences=1, heads=1, m=m, n=n, k=k, accumulate=0, alpha=1.0, **batch, **strides)
-            return Case(kernel(of), (of.normal("c", m, n), of.normal("a", m, k), of.normal("b", k, n), p))
+            return Case(kernel, (of.normal("c", m, n), of.normal("a", m, k), of.normal("b", k, n), p))
 
         return make
 
-    found = {
-        name: product(lambda _, name=name: getattr(matmul, name)) for name in ("matmul_naive", "matmul_tiled", "matmul_register_blocked")
-    }
     blocked = matmul_cached.cache_blocked(matmul_cached.Schedule(128, 128, 128))
-    return found | {"matmul_cache_blocked": product(lambda _: blocked)}
+    return {
+        "matmul_naive": product(matmul.matmul_naive),
+        "matmul_tiled": product(matmul.matmul_tiled),
+        "matmul_register_blocked": product(matmul.matmul_register_blocked),
+        "matmul_cache_blocked": product(blocked),
+    }
 
 
 def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
@@ -324,10 +326,11 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
         )
 
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
-        kernel = convert.combine(f32, bias=bias, gelu=bias, each=each)
+        parts = 1 if bias else 4 if each == 4 else 8
+        kernel = convert.combine(f32, parts, bias=bias, gelu=bias, each=each)
 
         def make(of: Arrays, sequences: int) -> Case:
-            parts, rows = (1, sequences * CONTEXT) if bias else (8, 4 * sequences * CONTEXT // 32)
+            rows = sequences * CONTEXT if bias else 4 * sequences * CONTEXT // 32
             c, shape = of.normal("c", rows, FEED_FORWARD), (parts, 1, rows, FEED_FORWARD)
             p = convert.Ending(alpha=1.0, accumulate=0)
             return Case(
@@ -407,7 +410,8 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
     def across(of: Arrays, sequences: int) -> Case:
         c, b = matrix(of, "c", k, n, f32), matrix(of, "b", sequences * CONTEXT, n, f32)
         maps = [matmul_paths._rounding(x, tf32_tiles.BOX) for x in (matrix(of, "a", sequences * CONTEXT, k, f32), b)]
-        return Case(across_kernel, (c.array, *maps, matmul_paths._work(c, schedules.SCHEDULES["tf32"]["256x128"], 1.0, 0)))
+        none = matmul_operands.no_matrix(c.base.device)
+        return Case(across_kernel, (c.array, *maps, none, none, matmul_paths._work(c, schedules.SCHEDULES["tf32"]["256x128"], 1.0, 0)))
 
     def three(of: Arrays, sequences: int) -> Case:
         c, a, b = operands(of, sequences, f32)

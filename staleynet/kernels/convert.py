@@ -115,6 +115,30 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
     return matmul_pack
 
 
+@function
+def read_turned(found: Any, x: Any, p: i64, q: i64, n: i64, k: i64) -> None:
+    """Read what a warp turns: 32 columns of 16 rows of matrix (p, q) of x, which is given as k x n, a block of 4 x 4 per lane. Columns come in fours."""
+    lane, of = thread_idx.x % 32, as_vectors(x, 4)
+    column = n // 4 + lane % 8
+    for i in unroll(4):
+        row = k + 4 * (lane // 8) + i
+        if row < of.shape[2] and column < of.shape[3]:
+            four = of[p, q, row, column]
+            for e in unroll(4):
+                found[i, e] = four[e]
+
+
+@function
+def write_turned(y: Any, found: Any, p: i64, q: i64, n: i64, k: i64) -> None:
+    """Write it as rows of matrix (p, q) of y, which has k in fours."""
+    lane, to = thread_idx.x % 32, as_vectors(y, 4)
+    column = k // 4 + lane // 8
+    for e in unroll(4):
+        row = n + 4 * (lane % 8) + e
+        if p < to.shape[0] and q < to.shape[1] and row < to.shape[2] and column < to.shape[3]:
+            to[p, q, row, column] = f32x4(found[0, e], found[1, e], found[2, e], found[3, e])
+
+
 def turn(*, early: bool = False) -> Kernel:
     """The kernel y <- x^T for matrices of f32 whose rows consist of whole vectors of four: x is given as (p, q, k, n), y as (p, q, n, k). `early` as above."""
 
@@ -132,34 +156,28 @@ def turn(*, early: bool = False) -> Kernel:
         """4 x 4 elements per thread, turned in registers: the lanes of a warp read 128 bytes of each of 4 rows at once, and write 64 bytes of each of 8."""
         tile = tile_index()
         p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
-        lane, warp = thread_idx.x % 32, thread_idx.x // 32
-        of, to = as_vectors(x, 4), as_vectors(y, 4)
-        n = tile.row // 4 + 8 * (warp % 2) + lane % 8  # in fours, like k
-        k = tile.column // 4 + 4 * (warp // 2) + lane // 8
+        warp = thread_idx.x // 32
         if early:
             wait_for_dependencies()
             launch_dependents()
-        if p < x.shape[0] and q < x.shape[1] and p < y.shape[0] and n < of.shape[3] and k < to.shape[3]:
+        if p < x.shape[0] and q < x.shape[1]:
             found = local_array((4, 4), f32)
-            for i in unroll(4):
-                if 4 * k + i < of.shape[2]:
-                    four = of[p, q, 4 * k + i, n]
-                    for e in unroll(4):
-                        found[i, e] = four[e]
-            for e in unroll(4):
-                if 4 * n + e < to.shape[2]:
-                    to[p, q, 4 * n + e, k] = f32x4(found[0, e], found[1, e], found[2, e], found[3, e])
+            read_turned(found, x, p, q, tile.row + 32 * (warp % 2), tile.column + 16 * (warp // 2))
+            write_turned(y, found, p, q, tile.row + 32 * (warp % 2), tile.column + 16 * (warp // 2))
 
     return matmul_turn
 
 
-def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 1, down: int = 1, early: bool = False) -> Kernel:
-    """The kernel C <- alpha (sum of parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
+def combine(result: Any, parts: int, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False) -> Kernel:
+    """The kernel C <- alpha (sum of `parts` parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
 
-    A thread has `down` rows, and `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four.
-    `early` lets blocks begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four. `early` lets blocks
+    begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
     """
     fours = FOURS[result.name]
+    PARTS = parts
+    # with one part several rows per thread keep more reads under way; with several the parts do, and small blocks reach all multiprocessors for a small C
+    DOWN, HIGH = (4, LINES) if PARTS == 1 else (1, LINES // 2)
 
     @function
     def ended(sums: f32, column: i64, alpha: f32, offsets: Slice[f32]) -> f32:
@@ -171,11 +189,34 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
             value = value * gelu_gate(value)
         return value
 
+    @function
+    def put(to: Any, p: i64, q: i64, row: i64, column: i64, sums: Any, e: Ending, offsets: Slice[f32]) -> None:
+        """End a thread's sums and write them."""
+        if each == 4:
+            x, y = ended(sums[0], 4 * column, e.alpha, offsets), ended(sums[1], 4 * column + 1, e.alpha, offsets)
+            z, w = ended(sums[2], 4 * column + 2, e.alpha, offsets), ended(sums[3], 4 * column + 3, e.alpha, offsets)
+            if e.accumulate != 0:
+                old = f32x4(to[p, q, row, column])
+                to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
+            else:
+                to[p, q, row, column] = fours(x, y, z, w)
+        else:
+            value = ended(sums[0], column, e.alpha, offsets)
+            if e.accumulate != 0:
+                before = f32(to[p, q, row, column])
+                to[p, q, row, column] = result(before + value)
+            else:
+                to[p, q, row, column] = result(value)
+
     @kernel(
-        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(down * LINES, TILE * each)),
-        block=(TILE, LINES),
-        requires=("parts.shape[1] == c.shape[0] * c.shape[1]", "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]"),
+        grid=tiles(rows="c.shape[2]", columns="c.shape[3]", batch="c.shape[0] * c.shape[1]", tile=(DOWN * HIGH, TILE * each)),
+        block=(TILE, HIGH),
+        requires=(
+            f"parts.shape[0] == {PARTS} and parts.shape[1] == c.shape[0] * c.shape[1]",
+            "parts.shape[2] == c.shape[2] and parts.shape[3] == c.shape[3]",
+        ),
         programmatic=early,
+        spills=False,
     )
     def matmul_combine(c: SliceMut[result, D4], parts: Slice[f32, D4], offsets: Slice[f32], e: Ending) -> None:
         """Parts are added in ascending order. `offsets` are read only with a bias."""
@@ -187,33 +228,21 @@ def combine(result: Any, *, bias: bool = False, gelu: bool = False, each: int = 
         if early:
             wait_for_dependencies()
             launch_dependents()
-        inside = p < c.shape[0] and q < c.shape[1] and column < to.shape[3]
-        if inside and tile.batch < parts.shape[1] and column < of.shape[3]:
-            for i in unroll(down):
-                row = tile.row + thread_idx.y + LINES * i
-                if row < c.shape[2] and row < parts.shape[2]:
-                    if each == 4:
-                        sums = f32x4(0.0)
-                        for part in range(parts.shape[0]):
-                            more = of[part, tile.batch, row, column]
-                            sums = more if part == 0 else sums + more  # type: ignore[assignment]
-                        x, y = ended(sums.x, 4 * column, e.alpha, offsets), ended(sums.y, 4 * column + 1, e.alpha, offsets)
-                        z, w = ended(sums.z, 4 * column + 2, e.alpha, offsets), ended(sums.w, 4 * column + 3, e.alpha, offsets)
-                        if e.accumulate != 0:
-                            old = f32x4(to[p, q, row, column])
-                            to[p, q, row, column] = fours(old.x + x, old.y + y, old.z + z, old.w + w)
+        if of.shape[0] == PARTS and tile.batch < of.shape[1] and column < of.shape[3]:
+            for i in unroll(DOWN):
+                row = tile.row + thread_idx.y + HIGH * i
+                if row < of.shape[2]:
+                    every = local_array((PARTS, each), f32)  # all reads are under way before the first addition
+                    for part in unroll(PARTS):
+                        if each == 4:
+                            four = f32x4(of[part, tile.batch, row, column])
+                            every[part, 0], every[part, 1], every[part, 2], every[part, 3] = four.x, four.y, four.z, four.w
                         else:
-                            to[p, q, row, column] = fours(x, y, z, w)
-                    else:
-                        total = f32(0)
-                        for part in range(parts.shape[0]):
-                            one = of[part, tile.batch, row, column]
-                            total = one if part == 0 else total + one
-                        value = ended(total, column, e.alpha, offsets)
-                        if e.accumulate != 0:
-                            before = f32(c[p, q, row, column])
-                            c[p, q, row, column] = result(before + value)
-                        else:
-                            c[p, q, row, column] = result(value)
+                            every[part, 0] = of[part, tile.batch, row, column]
+                    if p < to.shape[0] and q < to.shape[1] and row < to.shape[2] and column < to.shape[3]:
+                        for part in unroll(1, PARTS):
+                            for j in unroll(each):
+                                every[0, j] += every[part, j]
+                        put(to, p, q, row, column, every[0, :], e, offsets)
 
     return matmul_combine

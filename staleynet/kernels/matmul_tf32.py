@@ -1,7 +1,7 @@
 """The matrix product of fp32 numbers, rounded to tf32, on Hopper's tensor cores where k lies across the rows of A, or of both operands.
 
 `wgmma` reads tf32 from shared memory only with k along the rows. So A is read from registers, which each thread fills from the tile as it lies; and where k
-lies across the rows of B, too, another warpgroup turns its tiles in shared memory. Nothing is copied in memory of the device. (Both operands with k along
+lies across the rows of B, too, another warpgroup turns its tiles in shared memory, or it is given as a copy. (Both operands with k along
 their rows: `matmul_hopper.py`.)
 """
 
@@ -11,6 +11,8 @@ from typing import Any
 from kdsl import (
     D4,
     Kernel,
+    Slice,
+    SliceMut,
     TensorMap,
     as_vectors,
     barrier_arrive,
@@ -51,6 +53,7 @@ from kdsl import (
     wgmma_fence,
     wgmma_wait,
 )
+from staleynet.kernels.convert import read_turned, write_turned
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import bringing, set_up
 from staleynet.kernels.tf32_tiles import BOX, DEPTH, HALF, STEP, block_of, boxes, lane_now, read_blocks, rows_of
@@ -106,11 +109,18 @@ def turn(tile: Any, s: i64, box: i64, number: i64) -> None:
             fours[s, box, 4 * column + e, row] = f32x4(found[i, 0, e], found[i, 1, e], found[i, 2, e], found[i, 3, e])
 
 
-def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1) -> Kernel:
+@function
+def chosen(is_first: bool, first: f32, second: f32) -> f32:
+    """One of two numbers, without a branch."""
+    return first if is_first else second
+
+
+def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1, ahead: bool = False) -> Kernel:
     """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
 
     A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
-    maps of A and B round to tf32. With several `parts` A and B are one matrix each, and C has the sums of each part along k.
+    maps of A and B round to tf32. With several `parts` A and B are one matrix each, and C has the sums of each part along k. With `ahead` the warps that have
+    nothing else to do turn `source`, k x n, to `later`, n x k, for the next launch.
     """
     ROWS, COLUMNS, STAGES, GROUP, HALVES = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.halves
     EACH = 2 * HALVES  # neighbouring rows of C of a lane
@@ -120,7 +130,8 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
     tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
     LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
     WARPGROUPS = GROUPS + 1 + int(b_across)
-    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (232, 40, 0)  # registers per thread; together no more than the block begins with
+    # registers per thread; together no more than the block begins with
+    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
     inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
@@ -156,22 +167,50 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
 
     @function
     def put(out: Any, buffer: i64, warp: i64, upper: Any, lower: Any, piece: i64, alpha: f32) -> None:
-        """Write 32 columns of the warp's rows to a box."""
+        """Write 32 columns of the warp's rows to a box. Half of the lanes have two of their vectors in the other order, so that all banks are met at once."""
         lane = lane_now()
-        row, column = rows_of(lane, warp, EACH), 2 * (lane % 4)
-        for i in unroll(8):
-            n, there = 16 * piece + 4 * (i // 2) + i % 2, column + 8 * (i // 2) + i % 2
-            if c_across:
-                vectors = as_vectors(out, EACH)
-                if HALVES == 2:
-                    vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x4(upper[n], upper[n + 2], lower[n], lower[n + 2])
-                else:
-                    vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x2(upper[n], upper[n + 2])
-            else:
+        row, four = rows_of(lane, warp, EACH), lane % 4
+        late = lane // (4 if HALVES == 2 else 8) % 2
+        if c_across:
+            vectors = as_vectors(out, EACH)
+            for i in unroll(4):
                 for e in unroll(2):
-                    out[buffer, warp // SHARE, row + e, there] = alpha * upper[n + 2 * e]
+                    n, there = 16 * piece + 4 * i, 8 * i + 2 * four + (late ^ e)
+                    x, y = chosen(late == e, upper[n], upper[n + 1]), chosen(late == e, upper[n + 2], upper[n + 3])
                     if HALVES == 2:
-                        out[buffer, warp // SHARE, row + 2 + e, there] = alpha * lower[n + 2 * e]
+                        z, w = chosen(late == e, lower[n], lower[n + 1]), chosen(late == e, lower[n + 2], lower[n + 3])
+                        vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x4(x, y, z, w)
+                    else:
+                        vectors[buffer, warp // SHARE, there, row // EACH] = alpha * f32x2(x, y)
+        else:
+            pairs = as_vectors(out, 2)
+            for i in unroll(4):
+                for e in unroll(2):
+                    n = 16 * piece + 4 * i + 2 * e
+                    if HALVES == 2:
+                        x, y = chosen(late == 0, upper[n], lower[n]), chosen(late == 0, upper[n + 1], lower[n + 1])
+                        z, w = chosen(late == 0, lower[n], upper[n]), chosen(late == 0, lower[n + 1], upper[n + 1])
+                        pairs[buffer, warp // SHARE, row + 2 * late + e, 4 * i + four] = alpha * f32x2(x, y)
+                        pairs[buffer, warp // SHARE, row + 2 - 2 * late + e, 4 * i + four] = alpha * f32x2(z, w)
+                    else:
+                        m = 16 * piece + 4 * (i ^ 2) + 2 * e
+                        x, y = chosen(late == 0, upper[n], upper[m]), chosen(late == 0, upper[n + 1], upper[m + 1])
+                        pairs[buffer, warp // SHARE, row + e, 4 * (i ^ 2 * late) + four] = alpha * f32x2(x, y)
+
+    @function
+    def copy(y: Any, x: Any, number: u32, warps: u32) -> None:
+        """Turn x, by as many warps as say so, of which this has a number. Two blocks of each lane are under way."""
+        across, down = u32((x.shape[3] + 63) // 64), u32((x.shape[2] + 15) // 16)
+        for unit in range(number, across * down * u32(x.shape[0] * x.shape[1]), warps):
+            matrix = unit // (across * down)
+            p, q = i64(matrix // u32(x.shape[1])), i64(matrix % u32(x.shape[1]))
+            n, k = i64(64 * (unit % across)), i64(16 * (unit // across % down))
+            if p < x.shape[0] and q < x.shape[1]:
+                one, two = local_array((4, 4), f32), local_array((4, 4), f32)
+                read_turned(one, x, p, q, n, k)
+                read_turned(two, x, p, q, n + 32, k)
+                write_turned(y, one, p, q, n, k)
+                write_turned(y, two, p, q, n + 32, k)
 
     @kernel(
         grid=("w.blocks",),
@@ -182,12 +221,16 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
             f"c.shape[{side_c}] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0]" if PARTS == 1 else f"c.shape[0] == {PARTS} and a.shape[0] == b.shape[0] == 1",
             "c.shape[1] == a.shape[1] == b.shape[1]" if PARTS == 1 else "c.shape[1] == a.shape[1] == b.shape[1] == 1",
+            "source.shape[0] == later.shape[0] and source.shape[1] == later.shape[1]",
+            "source.shape[2] == later.shape[3] and source.shape[3] == later.shape[2]",
         ),
         programmatic=True,
         spills=False,
     )
-    def matmul_tf32(c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], w: Work) -> None:
-        """C <- alpha A B (+ C), tile after tile."""
+    def matmul_tf32(
+        c: TensorMap[f32, D4], a: TensorMap[f32, D4], b: TensorMap[f32, D4], later: SliceMut[f32, D4], source: Slice[f32, D4], w: Work
+    ) -> None:
+        """C <- alpha A B (+ C), tile after tile; `source` is copied to `later` only with `ahead`."""
         left = shared_array(LEFT, f32, swizzle=128)
         right = shared_array(RIGHT, f32, swizzle=128)
         out = shared_array((BUFFERS, ROWS // BOX, BOX, BOX), f32, swizzle=128)
@@ -204,6 +247,8 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
             decrease_registers(LOAD)
             if warp_index() == 4 * GROUPS and elect_one():
                 bring(left, right, a, b, full, empty, order, steps)
+            elif ahead and warp_index() > 4 * GROUPS:
+                copy(later, source, 3 * u32(block_idx.x) + u32(warp_index()) - 4 * GROUPS - 1, 3 * u32(grid_dim.x))
         elif b_across and me == GROUPS + 1:
             decrease_registers(TURN)
             number = 0

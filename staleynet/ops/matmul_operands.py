@@ -79,6 +79,10 @@ class Matrix:
         """Some neighbouring columns."""
         return Matrix(self.base[first * self.strides[3] :], (*self.shape[:3], count), self.strides)
 
+    def rows(self, first: int, count: int) -> "Matrix":
+        """Some neighbouring rows."""
+        return self.turned.columns(first, count).turned
+
     def split(self, parts: int) -> "Matrix":
         """The columns in parts, a matrix each; of a single matrix."""
         _, _, rows, columns = self.shape
@@ -106,20 +110,41 @@ def packed(x: Matrix, element: Any, *, round_to_tf32: bool = False) -> Matrix:
 
 def turned_copy(x: Matrix) -> Matrix:
     """A copy of matrices of f32 whose transposes the copy engine reads, such that it reads the copy."""
-    p, q, rows, columns = x.shape
-    if not x.turned.in_vectors(4) or columns % 4:
+    if not turns_in_fours(x):
         return packed(x, f32)
+    made = room_for_copy(x)
+    turn_into(made, x)
+    return made
+
+
+def turns_in_fours(x: Matrix) -> bool:
+    """Whether a copy of matrices, which are given as their transposes, can be made of vectors of four."""
+    return x.turned.in_vectors(4) and x.shape[3] % 4 == 0
+
+
+def room_for_copy(x: Matrix) -> Matrix:
+    """Memory for a copy of matrices of f32, row after row."""
+    p, q, rows, columns = x.shape
     flat = x.base.device.empty(max(p * q * rows * columns, 1), f32)
-    made = Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
+    return Matrix(flat, x.shape, (q * rows * columns, rows * columns, columns, 1))
+
+
+def turn_into(made: Matrix, x: Matrix) -> None:
+    """Copy matrices of which `turns_in_fours` is true."""
     # Valid: the contract compares all extents, and a thread writes elements of its own.
     _turn(on_hopper(x.base))(made.array, x.turned.array)
-    return made
 
 
 @functools.cache
 def nothing(device: Device) -> Array:
     """An array of f32 without elements, for parameters that a kernel does not read."""
     return device.empty(0, f32)
+
+
+@functools.cache
+def no_matrix(device: Device) -> Array:
+    """An array of f32 of four dimensions without elements, likewise."""
+    return device.empty(0, f32).reshape(1, 1, 0, 0)
 
 
 @functools.cache

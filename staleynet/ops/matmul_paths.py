@@ -18,14 +18,18 @@ from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import (
     Matrix,
+    no_matrix,
     nothing,
     on_hopper,
     packed,
     partial_products,
     parts_along_k,
     parts_in_stages,
+    room_for_copy,
     steps_of_part,
+    turn_into,
     turned_copy,
+    turns_in_fours,
 )
 from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
@@ -35,6 +39,8 @@ _FEW, _NARROW = 16, "pipelined 64x16"
 """Of fp32, so many columns beyond whole tiles as are computed by themselves, and the schedule for these."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
+MANY = 1 << 20
+"""Elements of a C that threads with four of them each are enough for."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +118,10 @@ def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int
     out, sums = partial_products(c.base, parts, *c.shape)
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
-    # With one part several rows per thread keep more reads under way; with several the parts do, and C is small.
-    # Valid: a thread per element of C.
-    _combine(c.base.dtype, epilogue.bias is not None, epilogue.gelu, c.in_vectors(4), 4 if parts == 1 else 1, on_hopper(c.base))(
+    # ptxas lets four at a time be under way of few parts only; and threads that are too few to occupy the device gather on what is free first
+    each = 4 if c.in_vectors(4) and (parts == 1 or (parts < 8 and math.prod(c.shape) >= MANY)) else 1
+    # Valid: a thread per element of C, or per four.
+    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base))(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -179,17 +186,42 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
     c_across = not _is_across(a, f32) or (copies and m < n)
     if c_across:
         a, b = b, a
-    left, (right, b_across) = a.turned, _either_way(turned_copy(b) if copies else b, f32)
+    left, none = a.turned, no_matrix(c.base.device)
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+    def launch(out: Matrix, right: Matrix, b_across: bool, work: tuple[float, int], later: Array = none, source: Array = none) -> None:
         made = out.turned if c_across else out
         chosen = name or _schedule("tf32", made, steps, (True, b_across))
-        # Valid: the contract compares all extents, and a tile is written by one block.
-        _tf32_kernel(chosen, b_across, c_across, parts)(
-            out.array, _rounding(left, BOX), _rounding(right, BOX), _work(made, SCHEDULES["tf32"][chosen], alpha, accumulate)
+        # Valid: the contract compares all extents, a tile is written by one block, and a block of the copy by one warp.
+        _tf32_kernel(chosen, b_across, c_across, parts, later is not none)(
+            out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], *work)
         )
 
+    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+        made, work = out.turned if c_across else out, (alpha, accumulate)
+        first = _columns_copied_first(made, b, SCHEDULES["tf32"][name]) if copies else 0
+        if first == 0:
+            launch(out, *_either_way(turned_copy(b) if copies else b, f32), work)
+            return
+        # while the first columns are computed, B is copied for the rest
+        copy, rest = room_for_copy(b), b.shape[2] - first
+        turn_into(copy.rows(0, first), b.rows(0, first))
+        one, two = (out.rows(0, first), out.rows(first, rest)) if c_across else (out.columns(0, first), out.columns(first, rest))
+        launch(one, copy.rows(0, first), False, work, copy.rows(first, rest).array, b.rows(first, rest).turned.array)
+        launch(two, copy.rows(first, rest), False, work)
+
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
+
+
+def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
+    """The columns of C whose tiles are all computed at once, if a launch of their own takes no more rounds and copying B takes longer than a launch; else 0."""
+    p, q, m, n = c.shape
+    blocks, down, across = _multiprocessors(c.base), -(-m // schedule.rows), -(-n // schedule.columns)
+    first = blocks // down
+    is_long = turns_in_fours(b) and math.prod(b.shape) * b.base.dtype.itemsize > PASSING
+    if p * q > 1 or not is_long or first == 0 or across < 3 * first:
+        return 0
+    rounds, rounds_of_rest = -(-down * across // blocks), -(-down * (across - first) // blocks)
+    return int(first * schedule.columns) if rounds_of_rest < rounds else 0
 
 
 def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
@@ -328,8 +360,8 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 
 
 @functools.cache
-def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int = 1) -> Kernel:
-    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts)
+def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int, ahead: bool) -> Kernel:
+    return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts, ahead=ahead)
 
 
 @functools.cache
@@ -358,5 +390,5 @@ def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: 
 
 
 @functools.cache
-def _combine(result: Any, bias: bool, gelu: bool, fours: bool, down: int, early: bool) -> Kernel:
-    return combine(result, bias=bias, gelu=gelu, each=4 if fours else 1, down=down, early=early)
+def _combine(result: Any, parts: int, bias: bool, gelu: bool, each: int, early: bool) -> Kernel:
+    return combine(result, parts, bias=bias, gelu=gelu, each=each, early=early)

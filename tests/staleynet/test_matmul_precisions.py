@@ -181,6 +181,25 @@ def test_every_schedule_of_tf32_with_k_across(device: kdsl.Device, name: str) ->
             check(device, "tf32", (130, 262, 72), turned=(*turned, True), gap=2, batch=(2, 3), accumulate=True, seed=30)
 
 
+def test_an_operand_of_tf32_is_copied_ahead(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first columns are a round of tiles, and the smaller operand is copied for the others meanwhile."""
+    if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:
+        pytest.skip("the sizes are whole rounds of 132 tiles")
+    found: list[int] = []
+    choose = matmul_paths._columns_copied_first
+
+    def recorded(*what: Any) -> int:
+        found.append(choose(*what))
+        return found[-1]
+
+    monkeypatch.setattr(matmul_paths, "PASSING", 0)
+    monkeypatch.setattr(matmul_paths, "_columns_copied_first", recorded)
+    with forced("tf32", "128x256 copied"):
+        for size in ((5632, 2304, 72), (2300, 5628, 72)):
+            check(device, "tf32", size, turned=(True, False, False), alpha=0.5, accumulate=True, gap=4, seed=32)
+    assert found == [768, 768]
+
+
 @pytest.mark.parametrize("element", [bf16, f16, f32], ids=str)
 def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
     """With a last part that has less of k than the others, in all layouts, with all endings."""

@@ -83,6 +83,8 @@ def test_three_products_of_tf32(name: str) -> None:
 def test_tf32_with_k_across(name: str) -> None:
     schedule: Any = SCHEDULES["tf32"][name]
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
+    if schedule.copies:
+        assert spills(matmul_tf32.product(schedule, b_across=False, c_across=True, ahead=True), "sm_90a") == 0
 
 
 def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_done() -> None:
@@ -157,9 +159,14 @@ def test_results_of_mma_leave_in_lines() -> None:
 
 
 def test_what_surrounds_products() -> None:
-    for kernel in (pack(f32, bf16, turned=True), pack(bf16, bf16, turned=False), combine(bf16, bias=True, gelu=True, each=4), combine(f32)):
+    for kernel in (
+        pack(f32, bf16, turned=True),
+        pack(bf16, bf16, turned=False),
+        combine(bf16, 1, bias=True, gelu=True, each=4),
+        combine(f32, 32),
+    ):
         assert spills(kernel, "sm_87") == 0
-    assert spills(combine(f32, each=4, early=True), "sm_90a") == 0
+    assert spills(combine(f32, 4, each=4, early=True), "sm_90a") == 0
     assert spills(turn(early=True), "sm_90a") == 0
 
 
