@@ -1,6 +1,6 @@
-"""A name that only literals are assigned to is an i64 or an f32, and so is what is computed from it. Two ways to forget it: `v = abs(n)` kept the type
-that it had met while that of `n` was open ("`v` would have two types, u8 and i64"), and `s //= u16(t)` was refused as a literal's if nothing else had settled
-the type of `s`. A third: `s * f32(3)` was taken for a literal like `s` itself, so that a name which begins as 0 and gets a product with it was an i64 for good."""
+"""A name that only literals are assigned to is an i64 or an f32, and so is what is computed from it. Three ways to forget it: `v = abs(n)` kept the type
+that it had met while that of `n` was open ("`v` would have two types, u8 and i64"); `s //= u16(t)` was refused as a literal's if nothing else had settled
+the type of `s`; and `s * f32(3)` was taken for a literal like `s` itself, so that a name which begins as 0 and gets a product with it was an i64 for good."""
 
 from typing import Any
 
