@@ -317,13 +317,13 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
-    turn = convert.turn()
+    def turned(kernel: kdsl.Kernel) -> Callable[[Arrays, int], Case]:
+        def make(of: Arrays, sequences: int) -> Case:
+            rows = sequences * CONTEXT
+            y, x = of.normal("packed", rows, WIDTH).reshape(1, 1, WIDTH, rows), of.normal("x", rows, WIDTH).reshape(1, 1, rows, WIDTH)
+            return Case(kernel, (y, x))
 
-    def turned(of: Arrays, sequences: int) -> Case:
-        rows = sequences * CONTEXT
-        return Case(
-            turn, (of.normal("packed", rows, WIDTH).reshape(1, 1, WIDTH, rows), of.normal("x", rows, WIDTH).reshape(1, 1, rows, WIDTH))
-        )
+        return make
 
     def combine(bias: bool, each: int) -> Callable[[Arrays, int], Case]:
         parts = 1 if bias else 4 if each == 4 else 8
@@ -342,7 +342,8 @@ def _around_products() -> dict[str, Callable[[Arrays, int], Case]]:
     return {
         "matmul_pack": pack(False),
         "matmul_pack, turned": pack(True),
-        "matmul_turn": turned,
+        "matmul_turn": turned(convert.turn()),
+        "matmul_turn_small": turned(convert.turn_small()),
         "matmul_combine": combine(False, 4),
         "matmul_combine, single": combine(False, 1),
         "matmul_combine, bias and GELU": combine(True, 4),

@@ -13,6 +13,7 @@ from kdsl import (
     as_vectors,
     bf16x4,
     bits_float,
+    decrease_registers,
     f16x4,
     f32,
     f32x4,
@@ -40,6 +41,8 @@ TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
 """Rows of a block's threads."""
+SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS = 6, 4 * TILE * LINES, 5
+"""Where blocks of what adds parts are spread: how many find room on a multiprocessor, their elements of C, and the most parts for which registers suffice."""
 
 
 @struct
@@ -168,16 +171,57 @@ def turn(*, early: bool = False) -> Kernel:
     return matmul_turn
 
 
-def combine(result: Any, parts: int, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False) -> Kernel:
+def turn_small(*, early: bool = False) -> Kernel:
+    """The same kernel for matrices that have few blocks of `turn`: four times as many, of threads with four elements each."""
+
+    @kernel(
+        grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(TILE, TILE)),
+        block=256,
+        requires=(
+            "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
+            "x.shape[2] == y.shape[3] and x.shape[3] == y.shape[2]",
+        ),
+        programmatic=early,
+        spills=False,
+    )
+    def matmul_turn_small(y: SliceMut[f32, D4], x: Slice[f32, D4]) -> None:
+        """A tile of 32 x 32 per block, turned in shared memory: a warp reads, and writes, 128 bytes of each of 4 rows at once."""
+        tile = tile_index()
+        buffer = shared_array((TILE, TILE + 1), f32)
+        p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
+        line, four = thread_idx.x // 8, thread_idx.x % 8
+        of, to = as_vectors(x, 4), as_vectors(y, 4)
+        if early:
+            launch_dependents()  # before the wait: what follows waits for the end of this launch, which comes after the end of those in front of it
+            wait_for_dependencies()
+        if p < of.shape[0] and q < of.shape[1] and tile.column + line < of.shape[2] and tile.row // 4 + four < of.shape[3]:
+            found = of[p, q, tile.column + line, tile.row // 4 + four]
+            for e in unroll(4):
+                buffer[4 * four + e, line] = found[e]
+        sync_threads()
+        if p < to.shape[0] and q < to.shape[1] and tile.row + line < to.shape[2] and tile.column // 4 + four < to.shape[3]:
+            n = 4 * four
+            to[p, q, tile.row + line, tile.column // 4 + four] = f32x4(
+                buffer[line, n], buffer[line, n + 1], buffer[line, n + 2], buffer[line, n + 3]
+            )
+
+    return matmul_turn_small
+
+
+def combine(
+    result: Any, parts: int, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False, spread: bool = False
+) -> Kernel:
     """The kernel C <- alpha (sum of `parts` parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
 
     A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four. `early` lets blocks
-    begin before the launch in front has ended, on GPUs from compute capability 9.0 on.
+    begin before the launch in front has ended, on GPUs from compute capability 9.0 on. `spread`, for four columns and 2 to
+    `SPREAD_PARTS` parts on `sm_90a`, has no more than `SPREAD` blocks on a multiprocessor, of twice as many threads: if there are about as many for each,
+    they would otherwise gather on those that are free first.
     """
     fours = FOURS[result.name]
     PARTS = parts
     # with one part several rows per thread keep more reads under way; with several the parts do, and small blocks reach all multiprocessors for a small C
-    DOWN, HIGH = (4, LINES) if PARTS == 1 else (1, LINES // 2)
+    DOWN, HIGH = (4, LINES) if PARTS == 1 else (1, LINES if spread else LINES // 2)
 
     @function
     def ended(sums: f32, column: i64, alpha: f32, offsets: Slice[f32]) -> f32:
@@ -217,6 +261,7 @@ def combine(result: Any, parts: int, *, bias: bool = False, gelu: bool = False, 
         ),
         programmatic=early,
         spills=False,
+        resident=SPREAD if spread else 1,
     )
     def matmul_combine(c: SliceMut[result, D4], parts: Slice[f32, D4], offsets: Slice[f32], e: Ending) -> None:
         """Parts are added in ascending order. `offsets` are read only with a bias."""
@@ -225,6 +270,10 @@ def combine(result: Any, parts: int, *, bias: bool = False, gelu: bool = False, 
         to = as_vectors(c, 4) if each == 4 else c
         of = as_vectors(parts, 4) if each == 4 else parts
         column = tile.column // each + thread_idx.x
+        if spread:
+            # 32 are enough; but a kernel that hands registers back begins with all that `resident` leaves it, 40 per thread for six blocks, so that a
+            # seventh finds no room
+            decrease_registers(32)
         if early:
             wait_for_dependencies()
             launch_dependents()

@@ -5,14 +5,17 @@ Left out: which kernel multiplies them (`matmul_paths.py`).
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from kdsl import Array, Device, Kernel, f32
-from staleynet.kernels.convert import pack, turn
+from staleynet.kernels.convert import pack, turn, turn_small
 
 ALIGNMENT = 16
 """Bytes at whose multiples the copy engine's rows begin."""
+SMALL = 1 << 20
+"""Elements of matrices that are turned in small blocks, as large ones would be too few for a large GPU."""
 STAGE_BYTES = 128
 """Bytes of a row of an operand that the kernels of `wgmma` multiply at a time."""
 STAGES = (8, 16)
@@ -132,7 +135,7 @@ def room_for_copy(x: Matrix) -> Matrix:
 def turn_into(made: Matrix, x: Matrix) -> None:
     """Copy matrices of which `turns_in_fours` is true."""
     # Valid: the contract compares all extents, and a thread writes elements of its own.
-    _turn(on_hopper(x.base))(made.array, x.turned.array)
+    _turn(math.prod(x.shape) <= SMALL, on_hopper(x.base))(made.array, x.turned.array)
 
 
 @functools.cache
@@ -148,8 +151,8 @@ def no_matrix(device: Device) -> Array:
 
 
 @functools.cache
-def _turn(early: bool) -> Kernel:
-    return turn(early=early)
+def _turn(small: bool, early: bool) -> Kernel:
+    return turn_small(early=early) if small else turn(early=early)
 
 
 @functools.cache

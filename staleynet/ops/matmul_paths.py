@@ -12,7 +12,7 @@ from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
-from staleynet.kernels.convert import Ending, combine
+from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, combine
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
@@ -109,19 +109,24 @@ def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     through(product, c, parts, epilogue, direct=direct)
 
 
-def through(product: Callable[[Matrix, float, int], None], c: Matrix, parts: int, epilogue: Epilogue, *, direct: bool = False) -> None:
+def through(
+    product: Callable[[Matrix, float, int], None], c: Matrix, parts: int, epilogue: Epilogue, *, direct: bool = False, spread: bool = False
+) -> None:
     """Let a product, given where its result goes, its factor, and whether it is added to what is there, make C: at once where there are no parts and it can
-    (`direct`), else by way of partial products in f32 that another kernel sums up."""
+    (`direct`), else by way of partial products in f32 that another kernel sums up, whose blocks may be `spread` where they are about as many as find room."""
     if direct and parts == 1:
         product(c, epilogue.alpha, int(epilogue.accumulate))
         return
     out, sums = partial_products(c.base, parts, *c.shape)
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
+    in_fours, elements = c.in_vectors(4), math.prod(c.shape)
+    shares = -(-elements // (SPREAD_ELEMENTS * _multiprocessors(c.base)))
+    spread = spread and in_fours and 1 < parts <= SPREAD_PARTS and shares == SPREAD
     # ptxas lets four at a time be under way of few parts only; and threads that are too few to occupy the device gather on what is free first
-    each = 4 if c.in_vectors(4) and (parts == 1 or (parts < 8 and math.prod(c.shape) >= MANY)) else 1
+    each = 4 if in_fours and (spread or parts == 1 or (parts < 8 and elements >= MANY)) else 1
     # Valid: a thread per element of C, or per four.
-    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base))(
+    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base), spread)(
         c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
     )
 
@@ -209,7 +214,7 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
         launch(one, copy.rows(0, first), False, work, copy.rows(first, rest).array, b.rows(first, rest).turned.array)
         launch(two, copy.rows(first, rest), False, work)
 
-    through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32)
+    through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32, spread=True)
 
 
 def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
@@ -390,5 +395,5 @@ def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: 
 
 
 @functools.cache
-def _combine(result: Any, parts: int, bias: bool, gelu: bool, each: int, early: bool) -> Kernel:
-    return combine(result, parts, bias=bias, gelu=gelu, each=each, early=early)
+def _combine(result: Any, parts: int, bias: bool, gelu: bool, each: int, early: bool, spread: bool) -> Kernel:
+    return combine(result, parts, bias=bias, gelu=gelu, each=each, early=early, spread=spread)

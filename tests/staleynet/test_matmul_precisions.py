@@ -200,6 +200,23 @@ def test_an_operand_of_tf32_is_copied_ahead(device: kdsl.Device, monkeypatch: py
     assert found == [768, 768]
 
 
+def test_what_adds_parts_of_tf32_is_spread(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C has 5.8 blocks for each multiprocessor; with twice as many rows it has more than find room at a time."""
+    if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:
+        pytest.skip("the sizes are for 132 multiprocessors")
+    found: list[bool] = []
+    make = matmul_paths._combine
+
+    def recorded(*what: Any) -> kdsl.Kernel:
+        found.append(what[-1])
+        return make(*what)
+
+    monkeypatch.setattr(matmul_paths, "_combine", recorded)
+    for m in (512, 1024):
+        check(device, "tf32", (m, 1536, 2600), turned=(True, False, False), alpha=0.5, accumulate=True, gap=4, seed=33)
+    assert found == [True, False]
+
+
 @pytest.mark.parametrize("element", [bf16, f16, f32], ids=str)
 def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
     """With a last part that has less of k than the others, in all layouts, with all endings."""

@@ -12,7 +12,7 @@ import pytest
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
 from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
-from staleynet.kernels.convert import combine, pack, turn
+from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_small
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -167,7 +167,22 @@ def test_what_surrounds_products() -> None:
     ):
         assert spills(kernel, "sm_87") == 0
     assert spills(combine(f32, 4, each=4, early=True), "sm_90a") == 0
-    assert spills(turn(early=True), "sm_90a") == 0
+    for make in (turn, turn_small):
+        assert spills(make(early=True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(("parts", "ending"), [(2, True), (4, True), (SPREAD_PARTS, False), (SPREAD_PARTS, True)])
+def test_what_adds_parts_is_spread(parts: int, ending: bool) -> None:
+    """Blocks take as many registers as leave room for no more than `SPREAD`."""
+    kernel = combine(bf16 if ending else f32, parts, bias=ending, gelu=ending, each=4, early=True, spread=True)
+    report = assemble(kernel.ptx("sm_90a"), "sm_90a")
+    assert report.spills == 0
+    assert SPREAD * 256 * report.registers <= 65_536 < (SPREAD + 1) * 256 * report.registers
+
+
+def test_a_turned_copy_lets_the_next_launch_begin_before_it_waits() -> None:
+    ptx = turn_small(early=True).ptx("sm_90a")
+    assert 0 < ptx.index("griddepcontrol.launch_dependents") < ptx.index("griddepcontrol.wait")
 
 
 def test_schedules_fit_a_block_and_tables_name_them() -> None:
