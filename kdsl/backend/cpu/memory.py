@@ -44,6 +44,11 @@ class MemoryAccess:
         """The value of a load."""
         e = self.e
         memory, kind = op.memory, memory_type(op.type)
+        packed = None if e.attempt is None else e.attempt.packed.get(op)
+        if packed is not None:
+            pieces = self._pieces(memory, kind, packed.memory, packed.index(e), None)
+            assert pieces is not None
+            return Vector(pieces)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
             if self._is_run_of_a_view(index, op):
