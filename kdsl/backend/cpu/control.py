@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu.ahead import hint_next_strip
 from kdsl.backend.cpu.branches import Branches
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.hoist import prove
@@ -321,10 +322,12 @@ class Control(Branches):
         exhausted: ir.Block,
         rolled: bool,
     ) -> None:
-        """The same for a strip of a wide group, of which it is known what it reads: with copies of that where they are worth it."""
+        """The same for a strip of a wide group, of which it is known what it reads: with copies of that where they are worth it, and with hints."""
         e = self.e
         b, attempt = e.builder, e.attempt
         assert attempt is not None
+        for source in sources:
+            hint_next_strip(e, source.op, source.first, source.rise)
         chosen = [source for source in sources if source.is_worth_a_copy]
         if chosen:
             near, far, outside = e.append("packs"), e.append("reads"), dict(e.values)

@@ -9,6 +9,7 @@ scratch memory. What is not here: the loop over rounds (`function`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
@@ -56,6 +57,20 @@ def loop_in_turns(e: Emission) -> nodes.ForRange | None:
     return loop if are_plain and all(isinstance(op, BOUNDS) for op in needed(loop.start, loop.stop)) else None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The turn of a block that is being emitted."""
+
+    loop: nodes.ForRange
+    """The loop of which the blocks run some trips each."""
+    number: Any
+    """LLVM scalar, i64: the number of the block among those of a column that share a round."""
+    count: Any
+    """LLVM scalar, i64: how many they are."""
+    grows: int
+    """By how much the counter of the loop grows in a turn."""
+
+
 def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> None:
     """Run `count` blocks, at most `BLOCKS`, from number `first` on."""
     b = e.builder
@@ -63,6 +78,9 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     place = items.index(loop)
     own = -(-e.scratch.bytes // 1024) * 1024
     e.scratch.bytes = own * BLOCKS
+    assert isinstance(loop.step, nodes.Constant)
+    step = int(loop.step.value)
+    grows = step if isinstance(loop, Strips) else -(-_SPAN // step) * step
 
     def each(chosen: list[Any], *, only_values: int) -> None:
         """Each of the blocks in turn: the values among the first `only_values` items, and those chosen."""
@@ -73,6 +91,7 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
         turn = b.phi(I64, "turn")
         turn.add_incoming(e.i64(0), before)
         e.specials.enter_block(b.add(first, turn))
+        e.turn = Turn(loop, *e.specials.in_column, grows)
         e.scratch.base = b.gep(b.function.args[3], [b.mul(turn, e.i64(own))], source_etype=ir.IntType(8))
         e.values, e.mask, e.dead = {}, None, False
         e.enter(e.kernel.body)
@@ -102,9 +121,7 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     begin.add_incoming(start.scalar, before)
     b.cbranch(b.icmp_signed("<", begin, stop), body, after)
     b.position_at_end(body)
-    assert isinstance(loop.step, nodes.Constant)
-    step = int(loop.step.value)
-    further = b.add(begin, e.i64(step if isinstance(loop, Strips) else -(-_SPAN // step) * step))
+    further = b.add(begin, e.i64(grows))
     end = b.select(b.icmp_signed("<", further, stop), further, stop)
     e.control.bounds[loop] = (Uniform(begin, math.gcd(start.multiple, step)), Uniform(end))
     each([loop], only_values=place)
@@ -112,4 +129,4 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     b.branch(head)
     b.position_at_end(after)
     each(items[place + 1 :], only_values=place)
-    e.scratch.base = None
+    e.scratch.base = e.turn = None

@@ -40,6 +40,8 @@ class Specials:
         """LLVM scalars of the block's indices."""
         self.block_number: Any = None
         """Linear number of the block, i64."""
+        self.in_column: tuple[Any, Any] = ir.Constant(I64, 0), ir.Constant(I64, 1)
+        """Which of the blocks that run one after the other in a column it is, and how many they are, i64."""
         self.first_thread: Any = ir.Constant(I64, 0)
         """Number of lane 0 of the group in the block, i64."""
         self.group: Any = ir.Constant(I64, 0)
@@ -77,7 +79,9 @@ class Specials:
         inside = b.sub(among, b.mul(first, x))
         # a place beyond the grid never comes, but LLVM may divide before it looks
         column = b.udiv(inside, b.select(b.icmp_unsigned("==", height, self.e.i64(0)), band, height))
-        row = b.add(first, b.sub(inside, b.mul(column, height)))
+        down = b.sub(inside, b.mul(column, height))
+        self.in_column = down, height
+        row = b.add(first, down)
         self.block_number = b.add(b.mul(b.add(b.mul(number, y), row), x), column)
         self.block = {"block_idx.x": column, "block_idx.y": row, "block_idx.z": number}
 
