@@ -116,7 +116,9 @@ def _hint_next_turn(e: Emission, memory: nodes.Memory, index: Linear, further: A
     for term in index.terms:
         constant = e.i64(term.offsets[lanes[1]] - term.offsets[0])
         step = b.add(step, constant if term.coefficient is None else b.mul(term.coefficient, constant))
-    count_up(e, turn.number, e.i64(len(lanes)), turn.count, lambda line: _ask(e, memory, b.add(first, b.mul(line, step))))
+    lines = e.i64(len(lanes))
+    begin = b.select(turn.goes_on, turn.number, lines)
+    count_up(e, begin, lines, turn.count, lambda line: _ask(e, memory, b.add(first, b.mul(line, step))))
 
 
 def hint_next_strip(e: Emission, op: nodes.Load, first: Lanes, rise: Any) -> None:
@@ -129,7 +131,7 @@ def hint_next_strip(e: Emission, op: nodes.Load, first: Lanes, rise: Any) -> Non
         return
     askers = b.mul(turn.count, e.i64(e.groups))
     asker = b.add(e.specials.group, b.mul(turn.number, e.i64(e.groups)))
-    begin = b.select(b.icmp_signed("==", turn.count, e.i64(1)), e.i64(TRIPS), asker)
+    begin = b.select(b.and_(turn.goes_on, b.icmp_signed(">", turn.count, e.i64(1))), asker, e.i64(TRIPS))
     count_up(e, begin, e.i64(TRIPS), askers, lambda trip: hint(e, op.memory, index, b.mul(b.add(trip, e.i64(TRIPS)), rise)))
 
 

@@ -65,6 +65,16 @@ class Specials:
         else:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": b.urem(row, y), "block_idx.z": b.udiv(row, y)}
 
+    def where(self) -> list[Any]:
+        """What `enter_block` has found out by dividing: i64s that fit into 31 bits. The block's number, which failures are recorded with, is not among them."""
+        return [*self.block.values(), *self.in_column]
+
+    def return_to(self, where: list[Any]) -> None:
+        """Take up a block again, of a kernel that cannot fail, by what `where` said of it."""
+        x, y, z, *in_column = where
+        self.block, self.block_number = {"block_idx.x": x, "block_idx.y": y, "block_idx.z": z}, None
+        self.in_column = in_column[0], in_column[1]
+
     def _in_bands(self, place: Any, x: Any, y: Any) -> None:
         """Take the block that comes at a place: a few rows of blocks run column by column, so that what the blocks of a column read stays in a near cache
         until the last of them has read it.
