@@ -7,6 +7,7 @@ lane is left in it. Jumps take lanes out of the mask; `pending` says where contr
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
-    from kdsl.backend.cpu.packed import Source
+    from kdsl.backend.cpu.packed import Packed, Source
 
 
 @dataclass
@@ -329,15 +330,21 @@ class Control(Branches):
         for source in sources:
             hint_next_strip(e, source.op, source.first, source.rise)
         chosen = [source for source in sources if source.is_worth_a_copy]
-        if chosen:
+
+        def with_copies(distances: list[Any], copy: Callable[[Source], Packed]) -> None:
+            """The trips with copies if all those distances are 1; goes on where they are not."""
+            if not chosen or any(distance is None for distance in distances):
+                return
             near, far, outside = e.append("packs"), e.append("reads"), dict(e.values)
-            side_by_side = [b.icmp_signed("==", source.rise, e.i64(1)) for source in chosen]
-            b.cbranch(functools.reduce(b.and_, side_by_side), near, far)
+            b.cbranch(functools.reduce(b.and_, (b.icmp_signed("==", distance, e.i64(1)) for distance in distances)), near, far)
             b.position_at_end(near)
-            attempt.packed = {source.op: source.copied(e, op, *ends) for source in chosen}
+            attempt.packed = {source.op: copy(source) for source in chosen}
             self._run(op, trips, leave, exhausted, rolled)
             attempt.packed, e.values = {}, outside
             b.position_at_end(far)
+
+        with_copies([source.rise for source in chosen], lambda source: source.copied(e, op, *ends))
+        with_copies([source.row_stride for source in chosen], lambda source: source.copied_by_trips(e, op, *ends))
         self._run(op, trips, leave, exhausted, rolled)
 
     def _whole_trips(self, op: nodes.ForRange, trips: Trips) -> None:

@@ -2,8 +2,8 @@
 
 Where the lanes of a row share an element and those of other rows read others, as of the rows of a matrix, each row takes an address of its own: more than there
 are registers for, and of rows a power of two apart more than the nearest cache holds, since they share a set of it. So the elements of all trips of a strip
-(`strips`) are copied first, row after row into one small array, and the loop reads them at fixed distances from one pointer. The values are the same, so no
-bit changes. What is not here: which loads are inside in all trips (`hoist`).
+(`strips`) are copied first into one small array, row by row if those of a row lie side by side, trip by trip if those of a trip do, and the loop reads them at
+fixed distances from one pointer. The values are the same, so no bit changes. What is not here: which loads are inside in all trips (`hoist`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _LEAST: Final = 4
 """Rows, and lanes of each, from which on a copy is worth it."""
 
+_LINE: Final = 64
+"""Bytes of a cache line."""
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -36,13 +39,16 @@ class Packed:
     start: Any
     """LLVM scalar: its value in the first trip."""
     memory: Any
-    """LLVM address: rows of `TRIPS` elements."""
-    terms: tuple[Term, ...]
-    """The row of each lane, in elements."""
+    """LLVM address."""
+    apart: int
+    """Elements from one trip to the next."""
+    rows: Term
+    """Where the row of each lane lies, in elements."""
 
     def index(self, e: Emission) -> Linear:
         """Where the lanes of the present trip read in the copy."""
-        return Linear(e.builder.sub(e.scalar(e.value(self.counter)), self.start), self.terms)
+        trip = e.builder.sub(e.scalar(e.value(self.counter)), self.start)
+        return Linear(e.builder.mul(trip, e.i64(self.apart)), (self.rows,))
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,40 @@ class Source:
 
     @property
     def is_worth_a_copy(self) -> bool:
-        """Whether to copy it where it grows by 1."""
+        """Whether there are rows of lanes for which to copy it."""
         return not self.op.type.is_bool and _rows(self.first) is not None
 
+    @property
+    def row_stride(self) -> Any:
+        """LLVM scalar: the elements from the place of each row to that of the next one; None if that is not known, or the rows would not fill a cache line."""
+        firsts, (term, *others) = _rows(self.first), self.first.terms
+        if (
+            firsts is None
+            or others
+            or len(firsts) * self.op.type.itemsize < _LINE
+            or [term.offsets[lane] - term.offsets[0] for lane in firsts] != list(range(len(firsts)))
+        ):
+            return None
+        return term.coefficient
+
+    def copied_by_trips(self, e: Emission, loop: nodes.ForRange, start: Any, stop: Any) -> Packed:
+        """Copy what is read in the trips from `start` to `stop` (LLVM scalars), if the rows lie side by side: trip by trip."""
+        b, memory, size = e.builder, self.op.memory, self.op.type.itemsize
+        kind, rows = memory_type(self.op.type), len(_rows(self.first) or ())
+        vector, length = ir.VectorType(kind, rows), e.width // rows
+        to = e.buffer(ir.ArrayType(vector, TRIPS), (self.op, "by trips"))
+        begin = b.gep(e.storage.start(memory), [e.memory.place(self.first, 0)], source_etype=kind)
+
+        def copy(trip: Any) -> None:
+            read = b.load(b.gep(begin, [b.mul(trip, self.rise)], source_etype=kind), align=size, typ=vector)
+            for access in (read, b.store(read, b.gep(to, [trip], source_etype=vector), align=size)):
+                e.storage.mark(access, memory)
+
+        count_up(e, e.i64(0), b.sub(stop, start), e.i64(1), copy)
+        return Packed(loop.counter, start, to, rows, Term(tuple(lane // length for lane in range(e.width))))
+
     def copied(self, e: Emission, loop: nodes.ForRange, start: Any, stop: Any) -> Packed:
-        """Copy what is read in the trips from `start` to `stop` (LLVM scalars), if it grows by 1."""
+        """Copy what is read in the trips from `start` to `stop` (LLVM scalars), if the index grows by 1: row by row."""
         b, memory, size = e.builder, self.op.memory, self.op.type.itemsize
         firsts, kind, each = _rows(self.first), memory_type(self.op.type), e.host.vector_bits // 8 // size
         assert firsts is not None
@@ -86,7 +121,7 @@ class Source:
         count_up(e, e.i64(0), in_vectors, e.i64(each), copy_vector)
         count_up(e, in_vectors, trips, e.i64(1), lambda trip: copy(kind, trip))
         length = e.width // len(firsts)
-        return Packed(loop.counter, start, to, (Term(tuple(lane // length * TRIPS for lane in range(e.width))),))
+        return Packed(loop.counter, start, to, 1, Term(tuple(lane // length * TRIPS for lane in range(e.width))))
 
 
 def _rows(index: Linear) -> list[int] | None:

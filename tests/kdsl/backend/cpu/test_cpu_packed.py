@@ -126,6 +126,8 @@ def test_copies_are_made_where_rows_of_threads_share_elements(host: str) -> None
     def copies(made: kdsl.Kernel) -> int:
         return compile_ir(made.ir(), HostCpu(host)).count("alloca [")
 
-    assert copies(product) == copies(product_of_f64) == copies(product_of_bytes) == 1
-    assert copies(two_rows) == 2
+    fills_lines = host == "x86-64-v4"  # the elements of a trip, where a wide group has sixteen rows
+    assert copies(product) == copies(product_of_f64) == 1 + fills_lines  # row by row, and trip by trip
+    assert copies(product_of_bytes) == 1
+    assert copies(two_rows) == 2  # row by row: the second load goes through them the other way
     assert copies(without_rows) == 0
