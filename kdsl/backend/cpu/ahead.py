@@ -2,8 +2,9 @@
 next groups of lanes.
 
 Such a loop reads tile after tile, or strip after strip (`strips`), at strides that the processor does not foresee. What a trip asks for
-comes while it computes. A kernel without loops goes through its arrays from one end to the other, which the processor does foresee, but it fetches what is
-read only into a far cache, and what is written not before it is. What is not here: when an access asks (`memory`).
+comes while it computes. Blocks that take turns (`rounds`) read the same: each asks for a part of what they read in their next turns. A kernel without loops
+goes through its arrays from one end to the other, which the processor does foresee, but it fetches what is read only into a far cache, and what is written
+not before it is. What is not here: when an access asks (`memory`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from llvmlite import ir
 
 from kdsl.backend.cpu.lanes import I32, I64, Lanes, Linear, Uniform, Vector, constant_of
-from kdsl.backend.cpu.strips import Strips
+from kdsl.backend.cpu.strips import TRIPS, Strips
+from kdsl.backend.cpu.turns import count_up
 from kdsl.backend.llvm.module import call_intrinsic, memory_type
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+    from kdsl.backend.cpu.rounds import Turn
 
 _LINE: Final = 64
 """Bytes of a cache line."""
@@ -33,19 +36,21 @@ def hint(e: Emission, memory: nodes.Memory, index: Lanes, further: Any = None, *
     """
     if isinstance(index, Vector):
         return
-    kind, size = memory_type(memory.type), memory.type.itemsize
-    lanes = _first_lanes(index, max(1, _LINE // size)) if isinstance(index, Linear) else [0]
-    for lane in lanes:
+    for lane in _first_lanes(memory, index) if isinstance(index, Linear) else [0]:
         place = e.memory.place(index, lane) if isinstance(index, Linear) else index.scalar
-        if further is not None:
-            place = e.builder.add(place, further)
-        address = e.builder.gep(e.storage.start(memory), [place], source_etype=kind)
-        purpose, near, data = ir.Constant(I32, int(written)), ir.Constant(I32, 3 if nearest else 2), ir.Constant(I32, 1)
-        call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, purpose, near, data)
+        _ask(e, memory, place if further is None else e.builder.add(place, further), nearest=nearest, written=written)
 
 
-def _first_lanes(index: Linear, line: int) -> list[int]:
-    """The first lane of each run of at most `line` neighbours, strides that are run-time values taken as 1; one of those that name the same."""
+def _ask(e: Emission, memory: nodes.Memory, place: Any, *, nearest: bool = False, written: bool = False) -> None:
+    """One hint for the line of an element."""
+    address = e.builder.gep(e.storage.start(memory), [place], source_etype=memory_type(memory.type))
+    purpose, near, data = ir.Constant(I32, int(written)), ir.Constant(I32, 3 if nearest else 2), ir.Constant(I32, 1)
+    call_intrinsic(e.builder, "llvm.prefetch.p0", ir.VoidType(), address, purpose, near, data)
+
+
+def _first_lanes(memory: nodes.Memory, index: Linear) -> list[int]:
+    """The first lane of each run of neighbours that lie in a line, strides that are run-time values taken as 1; one of those that name the same."""
+    line = max(1, _LINE // memory.type.itemsize)
     rows = list(zip(*(term.offsets for term in index.terms), strict=True))
     found = [0]
     for lane, (before, here) in enumerate(itertools.pairwise(rows), 1):
@@ -67,7 +72,8 @@ def hint_next_groups(e: Emission, op: nodes.Load | nodes.Store, index: Linear) -
 
 
 def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:
-    """A hint of what the load reads in the next trip of the loop at block level around it, if that is known and lies elsewhere."""
+    """A hint of what the load reads in the next trip of the loop at block level around it, in the next strip or in the next turn, if that is known and lies
+    elsewhere."""
     path = e.uniformity.path(op)
     outer = next((control for control in reversed(path) if control in e.plan.controls), None)
     if not isinstance(outer, nodes.ForRange) or not isinstance(outer.step, nodes.Constant) or len(op.indices) != 1:
@@ -75,20 +81,58 @@ def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:
     loops = [control for control in path if isinstance(control, nodes.ForRange | nodes.While) and control not in e.plan.controls]
     if len(loops) != isinstance(outer, Strips):
         return
+    turn = e.turn if e.turn is not None and e.turn.loop is outer else None
+    if turn is not None and loops:
+        return  # before the strip
     counter = loops[0].counter if loops and isinstance(loops[0], nodes.ForRange) else outer.counter
     rise = slope(e, op.indices[0], counter)
-    if rise is not None and constant_of(rise) is None and not _goes_on(e, e.value(op.indices[0]), rise):
-        further = e.builder.mul(rise, ir.Constant(I64, int(outer.step.value)))
-        if not isinstance(outer, Strips):
-            hint(e, op.memory, index, further)
-            return
-        # what the groups share one of them asks for
-        asks, after = e.append("ask"), e.append("asked")
-        e.builder.cbranch(e.builder.icmp_unsigned("==", e.specials.group, e.i64(0)), asks, after)
-        e.builder.position_at_end(asks)
-        hint(e, op.memory, index, further)
-        e.builder.branch(after)
-        e.builder.position_at_end(after)
+    if rise is None or constant_of(rise) is not None or _goes_on(e, e.value(op.indices[0]), rise):
+        return
+    b = e.builder
+    next_trip = b.mul(rise, e.i64(int(outer.step.value)))
+
+    def ask_all() -> None:
+        hint(e, op.memory, index, next_trip)
+
+    if turn is not None:
+        e.memory.either(
+            b.icmp_signed("==", turn.count, e.i64(1)),
+            ask_all,
+            lambda: _hint_next_turn(e, op.memory, index, b.mul(rise, e.i64(turn.grows)), turn),
+        )
+    elif loops:  # what the groups share one of them asks for
+        e.memory.either(b.icmp_unsigned("==", e.specials.group, e.i64(0)), ask_all, lambda: None)
+    else:
+        ask_all()
+
+
+def _hint_next_turn(e: Emission, memory: nodes.Memory, index: Linear, further: Any, turn: Turn) -> None:
+    """A hint of what blocks of a round read in their next turn, `further` elements behind the index. Of lines at equal distances each block asks for a part."""
+    b, lanes = e.builder, _first_lanes(memory, index)
+    if len(lanes) == 1 or any(len({t.offsets[b] - t.offsets[a] for a, b in itertools.pairwise(lanes)}) > 1 for t in index.terms):
+        hint(e, memory, index, further)
+        return
+    first, step = b.add(e.memory.place(index, 0), further), e.i64(0)
+    for term in index.terms:
+        constant = e.i64(term.offsets[lanes[1]] - term.offsets[0])
+        step = b.add(step, constant if term.coefficient is None else b.mul(term.coefficient, constant))
+    lines = e.i64(len(lanes))
+    begin = b.select(turn.goes_on, turn.number, lines)
+    count_up(e, begin, lines, turn.count, lambda line: _ask(e, memory, b.add(first, b.mul(line, step))))
+
+
+def hint_next_strip(e: Emission, op: nodes.Load, first: Lanes, rise: Any) -> None:
+    """Where blocks take turns, a hint before a strip of what the load reads in the next one. It reads at `first` in the first trip of this strip and
+    `rise` elements further in each trip. Of what the groups of the blocks of a round share each asks for a part. A block that is alone does without: so
+    many hints at once would hold up what it reads now.
+    """
+    index, b, turn = e.memory.near(first), e.builder, e.turn
+    if turn is None or not e.memory.is_run_of_a_view(index, op) or constant_of(rise) is not None or _goes_on(e, first, rise):
+        return
+    askers = b.mul(turn.count, e.i64(e.groups))
+    asker = b.add(e.specials.group, b.mul(turn.number, e.i64(e.groups)))
+    begin = b.select(b.and_(turn.goes_on, b.icmp_signed(">", turn.count, e.i64(1))), asker, e.i64(TRIPS))
+    count_up(e, begin, e.i64(TRIPS), askers, lambda trip: hint(e, op.memory, index, b.mul(b.add(trip, e.i64(TRIPS)), rise)))
 
 
 def _goes_on(e: Emission, index: Lanes, rise: Any) -> bool:

@@ -6,17 +6,21 @@ lane is left in it. Jumps take lanes out of the mask; `pending` says where contr
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu.ahead import hint_next_strip
 from kdsl.backend.cpu.branches import Branches
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.hoist import prove
 from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
+from kdsl.backend.cpu.strips import Strips
 from kdsl.backend.cpu.trips import Trips
 from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import loop_that_stays
@@ -24,6 +28,7 @@ from kdsl.ir import nodes
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+    from kdsl.backend.cpu.packed import Packed, Source
 
 
 @dataclass
@@ -265,16 +270,34 @@ class Control(Branches):
         whole = e.mask
         trips = Trips(e, op, start, stop, step)
         body, exhausted = e.append("for"), e.append("exhausted")
-        latch, leave = Merge(e, "next"), Merge(e, "endfor")
+        leave = Merge(e, "endfor")
+        b.cbranch(e.scalar(trips.first()), body, exhausted)
+        b.position_at_end(body)
         if e.attempt is None:
-            b.cbranch(e.scalar(trips.first()), body, exhausted)
+            self._run(op, trips, leave, exhausted, rolled)
         else:
-            before, known = e.append("before"), (set(e.attempt.proved), set(e.attempt.units))
-            b.cbranch(e.scalar(trips.first()), before, exhausted)
-            b.position_at_end(before)
-            prove(e, op, start, stop)
+            known = set(e.attempt.proved), set(e.attempt.units)
+            sources = prove(e, op, start, stop)
+            if any(isinstance(control, Strips) for control in e.uniformity.path(op)):
+                self._strip(op, trips, sources, (e.scalar(start), e.scalar(stop)), leave, exhausted, rolled)
+            else:
+                self._run(op, trips, leave, exhausted, rolled)
+            e.attempt.proved, e.attempt.units = known
+        b.position_at_end(exhausted)
+        e.mask, e.dead = whole, False
+        e.block(op.orelse)
+        if not e.dead:
+            leave.arrive(e.mask)
+        e.mask = leave.open()
+
+    def _run(self, op: nodes.ForRange, trips: Trips, leave: Merge, exhausted: ir.Block, rolled: bool) -> None:
+        """The trips of a loop that surely makes one; behind the last it goes on at `exhausted`."""
+        e = self.e
+        b = e.builder
+        body, latch = e.append("trip"), Merge(e, "next")
+        if e.attempt is not None:
             e.attempt.enter_loop()
-            b.branch(body)
+        b.branch(body)
         b.position_at_end(body)
         e.values[op.counter] = trips.counter()
         self.targets[op] = Target(leave, latch)
@@ -289,13 +312,40 @@ class Control(Branches):
                 back.set_metadata("llvm.loop", loop_that_stays(e.module))
         if e.attempt is not None:
             e.attempt.leave_loop()
-            e.attempt.proved, e.attempt.units = known
-        b.position_at_end(exhausted)
-        e.mask, e.dead = whole, False
-        e.block(op.orelse)
-        if not e.dead:
-            leave.arrive(e.mask)
-        e.mask = leave.open()
+
+    def _strip(
+        self,
+        op: nodes.ForRange,
+        trips: Trips,
+        sources: list[Source],
+        ends: tuple[Any, Any],
+        leave: Merge,
+        exhausted: ir.Block,
+        rolled: bool,
+    ) -> None:
+        """The same for a strip of a wide group, of which it is known what it reads: with copies of that where they are worth it, and with hints."""
+        e = self.e
+        b, attempt = e.builder, e.attempt
+        assert attempt is not None
+        for source in sources:
+            hint_next_strip(e, source.op, source.first, source.rise)
+        chosen = [source for source in sources if source.is_worth_a_copy]
+
+        def with_copies(distances: list[Any], copy: Callable[[Source], Packed]) -> None:
+            """The trips with copies if all those distances are 1; goes on where they are not."""
+            if not chosen or any(distance is None for distance in distances):
+                return
+            near, far, outside = e.append("packs"), e.append("reads"), dict(e.values)
+            b.cbranch(functools.reduce(b.and_, (b.icmp_signed("==", distance, e.i64(1)) for distance in distances)), near, far)
+            b.position_at_end(near)
+            attempt.packed = {source.op: copy(source) for source in chosen}
+            self._run(op, trips, leave, exhausted, rolled)
+            attempt.packed, e.values = {}, outside
+            b.position_at_end(far)
+
+        with_copies([source.rise for source in chosen], lambda source: source.copied(e, op, *ends))
+        with_copies([source.row_stride for source in chosen], lambda source: source.copied_by_trips(e, op, *ends))
+        self._run(op, trips, leave, exhausted, rolled)
 
     def _whole_trips(self, op: nodes.ForRange, trips: Trips) -> None:
         """Run the trips in which every lane takes part, without masks; the last one, and what is left, are for others."""

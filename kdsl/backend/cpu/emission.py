@@ -9,7 +9,7 @@ flattened branches); after a jump `dead` is True and the current LLVM block is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -28,6 +28,9 @@ from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.ir.abi import extent_slot
 from kdsl.ir.uniformity import Level, Uniformity
+
+if TYPE_CHECKING:
+    from kdsl.backend.cpu.rounds import Turn
 
 
 class Emission:
@@ -99,6 +102,8 @@ class Emission:
         wider = wide_width(kernel, host, width) if narrow is None else None
         self.wide: Emission | None = None if wider is None else Emission(kernel, host, wider, module, self)
         """The emission of wide groups, if the kernel has them."""
+        self.turn: Turn | None = None
+        """The turn of a block in its round, if blocks take turns."""
         self.only: Part | None = None
         """The operations that are emitted of a loop that is split; None for all."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kdsl.backend.cpu.ahead import slope
 from kdsl.backend.cpu.lanes import Lanes, Linear, Uniform
+from kdsl.backend.cpu.packed import Source
 from kdsl.ir import nodes
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ _MANY: Final = 1 << 31
 """Trips, and elements per trip, whose product stays in an i64."""
 
 
-def prove(e: Emission, loop: nodes.ForRange, start: Lanes, stop: Lanes) -> None:
-    """Test what the loop's loads need; called where the loop surely makes a trip. The loads for which that was possible are `proved` from there on."""
+def prove(e: Emission, loop: nodes.ForRange, start: Lanes, stop: Lanes) -> list[Source]:
+    """Test what the loop's loads need; called where the loop surely makes a trip. The loads for which that was possible are `proved` from there on. Those whose
+    indices grow evenly and are inside in all trips are given back.
+    """
     attempt = e.attempt
     if attempt is None or not isinstance(start, Uniform) or not isinstance(stop, Uniform):
-        return
+        return []
     if not isinstance(loop.step, nodes.Constant) or loop.step.value != 1:
-        return
+        return []
     b = e.builder
     loads = [op for op in loop.body if isinstance(op, nodes.Load) and _is_plain(op) and op not in attempt.proved]
     if e.only is not None:
@@ -36,6 +39,7 @@ def prove(e: Emission, loop: nodes.ForRange, start: Lanes, stop: Lanes) -> None:
     last = Uniform(b.sub(stop.scalar, e.i64(1)))
     few = b.icmp_unsigned("<", b.sub(stop.scalar, start.scalar), e.i64(_MANY))
     outside = e.values
+    even: list[Source] = []
     for op in loads:
         ends: list[Lanes] = []
         rise: Any = None
@@ -54,6 +58,8 @@ def prove(e: Emission, loop: nodes.ForRange, start: Lanes, stop: Lanes) -> None:
             attempt.proved.add(op)
         if isinstance(ends[0], Linear):
             e.memory.prove_unit_stride(op, ends[0])
+            even.append(Source(op, ends[0], rise))
+    return even
 
 
 def _is_plain(op: nodes.Load) -> bool:

@@ -44,16 +44,23 @@ class MemoryAccess:
         """The value of a load."""
         e = self.e
         memory, kind = op.memory, memory_type(op.type)
+        packed = None if e.attempt is None else e.attempt.packed.get(op)
+        if packed is not None:
+            pieces = self._pieces(memory, kind, packed.memory, packed.index(e), None)
+            assert pieces is not None
+            return Vector(pieces)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
-            if self._is_run_of_a_view(index, op):
-                hint_next_trip(e, op, index)
+            if self.is_run_of_a_view(index, op):
                 hint_next_groups(e, op, index)
 
             def access(mask: Mask) -> Any:
                 return self._load(memory, kind, index, mask)
 
-            return self.e.checks.checked(op, places, access) if op.checked else access(e.mask)
+            found = self.e.checks.checked(op, places, access) if op.checked else access(e.mask)
+            if self.is_run_of_a_view(index, op):
+                hint_next_trip(e, op, index)  # behind what is needed now
+            return found
 
         loaded = self._by_stride(op, load_at)
         if op.type.is_bool:
@@ -67,7 +74,7 @@ class MemoryAccess:
         memory, indices = op.memory, [self.e.value(i) for i in op.indices]
         index = self.e.storage.index(memory, indices, op.field)
         if isinstance(memory, nodes.View) and op.field is None and isinstance(index, Linear) and not self.e.is_fallback:
-            stride = next((t for t in index.terms if t.coefficient is not None and self.has_runs(t.offsets)), None)
+            stride = self._stride(index)
             if stride is not None:
                 near = self._unit(index, stride)
                 is_one = self.e.builder.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1))
@@ -76,10 +83,10 @@ class MemoryAccess:
                     if id(stride.coefficient) not in self.e.attempt.units:
                         self.e.attempt.require(is_one)
                     return access(near_indices, near)
-                return self._either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
+                return self.either(is_one, lambda: access(near_indices, near), lambda: access(indices, index))
         return access(indices, index)
 
-    def _is_run_of_a_view(self, index: Lanes, op: nodes.Load | nodes.Store) -> TypeGuard[Linear]:
+    def is_run_of_a_view(self, index: Lanes, op: nodes.Load | nodes.Store) -> TypeGuard[Linear]:
         """Whether a wide group accesses runs of neighbours in a view."""
         plain = self.e.attempt is not None and self.e.mask is None and isinstance(op.memory, nodes.View) and op.field is None
         return plain and isinstance(index, Linear) and self._run_length(index, None, same=False) is not None
@@ -87,7 +94,7 @@ class MemoryAccess:
     def prove_unit_stride(self, op: nodes.Load, index: Linear) -> None:
         """Make the test of the stride for all trips of a loop, in a wide group; for a view of rank 1."""
         b, attempt = self.e.builder, self.e.attempt
-        stride = next((t for t in index.terms if t.coefficient is not None and self.has_runs(t.offsets)), None)
+        stride = self._stride(index)
         if (
             attempt is not None
             and stride is not None
@@ -96,6 +103,18 @@ class MemoryAccess:
         ):
             attempt.require(b.icmp_signed("==", stride.coefficient, ir.Constant(stride.coefficient.type, 1)))
             attempt.units.add(id(stride.coefficient))
+
+    def near(self, index: Lanes) -> Lanes:
+        """The index if a stride that is a run-time value is 1."""
+        if isinstance(index, Linear):
+            stride = self._stride(index)
+            if stride is not None:
+                return self._unit(index, stride)
+        return index
+
+    def _stride(self, index: Linear) -> Term | None:
+        """The term that names neighbours if its coefficient, a run-time value, is 1."""
+        return next((t for t in index.terms if t.coefficient is not None and self.has_runs(t.offsets)), None)
 
     def has_runs(self, offsets: tuple[int, ...]) -> bool:
         """Whether offsets, multiplied by a stride, are runs of neighbours if the stride is 1."""
@@ -118,7 +137,7 @@ class MemoryAccess:
             return self._gather(memory, kind, start, index, mask) if pieces is None else pieces
 
         if self._is_worth_a_test(index, mask):
-            return self._either(e.masks.whole(mask), lambda: pieces_or_gather(None), lambda: pieces_or_gather(mask))
+            return self.either(e.masks.whole(mask), lambda: pieces_or_gather(None), lambda: pieces_or_gather(mask))
         return pieces_or_gather(mask)
 
     def _is_worth_a_test(self, index: Lanes, mask: Mask) -> bool:
@@ -140,7 +159,7 @@ class MemoryAccess:
         offsets = variable.offsets if plain is None else tuple(a + b for a, b in zip(variable.offsets, plain.offsets, strict=True))
         return Linear(index.base, (Term(offsets), *(t for t in rest if t is not plain)))
 
-    def _either(self, condition: Any, near: Callable[[], Any], far: Callable[[], Any]) -> Any:
+    def either(self, condition: Any, near: Callable[[], Any], far: Callable[[], Any]) -> Any:
         """One of two ways, by a condition of the whole group."""
         e = self.e
         b = e.builder
@@ -319,7 +338,7 @@ class MemoryAccess:
         value = self._in_memory(of, e.value(op.value))
 
         def store_at(places: list[Lanes], index: Lanes) -> None:
-            if self._is_run_of_a_view(index, op):
+            if self.is_run_of_a_view(index, op):
                 hint_next_groups(e, op, index)
 
             def access(mask: Mask) -> None:
@@ -369,7 +388,7 @@ class MemoryAccess:
                 self._scatter(memory, kind, start, index, vector, mask)
 
         if self._is_worth_a_test(index, mask):
-            self._either(e.masks.whole(mask), lambda: runs_or_scatter(None), lambda: runs_or_scatter(mask))
+            self.either(e.masks.whole(mask), lambda: runs_or_scatter(None), lambda: runs_or_scatter(mask))
         else:
             runs_or_scatter(mask)
 

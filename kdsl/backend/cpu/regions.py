@@ -172,6 +172,7 @@ class Regions:
             number = b.phi(I64, "wide")
             number.add_incoming(e.i64(0), before)
         wide.values, wide.specials.block, wide.specials.block_number = dict(e.values), e.specials.block, e.specials.block_number
+        wide.turn = e.turn
         wide.regions.at_block_level = False
         wide.regions._at_group(number)
         frame = wide.frame

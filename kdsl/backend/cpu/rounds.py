@@ -9,11 +9,12 @@ scratch memory. What is not here: the loop over rounds (`function`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import I64, Uniform, modest
+from kdsl.backend.cpu.lanes import BIT, I32, I64, Uniform, modest
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.specials import gains_by_order
 from kdsl.backend.cpu.split import PURE
@@ -56,6 +57,22 @@ def loop_in_turns(e: Emission) -> nodes.ForRange | None:
     return loop if are_plain and all(isinstance(op, BOUNDS) for op in needed(loop.start, loop.stop)) else None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The turn of a block that is being emitted."""
+
+    loop: nodes.ForRange
+    """The loop of which the blocks run some trips each."""
+    number: Any
+    """LLVM scalar, i64: the number of the block among those of a column that share a round."""
+    count: Any
+    """LLVM scalar, i64: how many they are."""
+    grows: int
+    """By how much the counter of the loop grows in a turn."""
+    goes_on: Any
+    """LLVM i1: whether the blocks of the round take another turn."""
+
+
 def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> None:
     """Run `count` blocks, at most `BLOCKS`, from number `first` on."""
     b = e.builder
@@ -63,6 +80,23 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     place = items.index(loop)
     own = -(-e.scratch.bytes // 1024) * 1024
     e.scratch.bytes = own * BLOCKS
+    assert isinstance(loop.step, nodes.Constant)
+    step = int(loop.step.value)
+    grows = step if isinstance(loop, Strips) else -(-_SPAN // step) * step
+
+    kept = e.buffer(ir.ArrayType(I32, 5 * BLOCKS), "blocks of a round")
+
+    def enter(turn: Any, *, again: bool) -> None:
+        """Take up a block. For turns as short as strips it is kept where each stands, since it takes divisions to find out."""
+        if not again:
+            e.specials.enter_block(b.add(first, turn))
+        where = e.specials.where()
+        places = [b.gep(kept, [b.add(b.mul(turn, e.i64(len(where))), e.i64(number))], source_etype=I32) for number in range(len(where))]
+        if again:
+            e.specials.return_to([b.zext(b.load(place, typ=I32), I64) for place in places])
+        elif isinstance(loop, Strips):
+            for value, place in zip(where, places, strict=True):
+                b.store(b.trunc(value, I32), place)
 
     def each(chosen: list[Any], *, only_values: int) -> None:
         """Each of the blocks in turn: the values among the first `only_values` items, and those chosen."""
@@ -72,7 +106,8 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
         b.position_at_end(head)
         turn = b.phi(I64, "turn")
         turn.add_incoming(e.i64(0), before)
-        e.specials.enter_block(b.add(first, turn))
+        enter(turn, again=isinstance(loop, Strips) and only_values > 0)
+        e.turn = Turn(loop, *e.specials.in_column, grows, goes_on)
         e.scratch.base = b.gep(b.function.args[3], [b.mul(turn, e.i64(own))], source_etype=ir.IntType(8))
         e.values, e.mask, e.dead = {}, None, False
         e.enter(e.kernel.body)
@@ -86,6 +121,7 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
         b.cbranch(b.icmp_unsigned("<", following, count), head, after)
         b.position_at_end(after)
 
+    goes_on: Any = ir.Constant(BIT, 0)
     each(items[:place], only_values=0)
     e.values = {}
     bounds = needed(loop.start, loop.stop)
@@ -102,14 +138,14 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     begin.add_incoming(start.scalar, before)
     b.cbranch(b.icmp_signed("<", begin, stop), body, after)
     b.position_at_end(body)
-    assert isinstance(loop.step, nodes.Constant)
-    step = int(loop.step.value)
-    further = b.add(begin, e.i64(step if isinstance(loop, Strips) else -(-_SPAN // step) * step))
-    end = b.select(b.icmp_signed("<", further, stop), further, stop)
+    further = b.add(begin, e.i64(grows))
+    goes_on = b.icmp_signed("<", further, stop)
+    end = b.select(goes_on, further, stop)
     e.control.bounds[loop] = (Uniform(begin, math.gcd(start.multiple, step)), Uniform(end))
     each([loop], only_values=place)
     begin.add_incoming(further, b.block)
     b.branch(head)
     b.position_at_end(after)
+    goes_on = ir.Constant(BIT, 0)
     each(items[place + 1 :], only_values=place)
-    e.scratch.base = None
+    e.scratch.base = e.turn = None

@@ -40,6 +40,8 @@ class Specials:
         """LLVM scalars of the block's indices."""
         self.block_number: Any = None
         """Linear number of the block, i64."""
+        self.in_column: tuple[Any, Any] = ir.Constant(I64, 0), ir.Constant(I64, 1)
+        """Which of the blocks that run one after the other in a column it is, and how many they are, i64."""
         self.first_thread: Any = ir.Constant(I64, 0)
         """Number of lane 0 of the group in the block, i64."""
         self.group: Any = ir.Constant(I64, 0)
@@ -63,6 +65,16 @@ class Specials:
         else:
             self.block = {"block_idx.x": b.urem(number, x), "block_idx.y": b.urem(row, y), "block_idx.z": b.udiv(row, y)}
 
+    def where(self) -> list[Any]:
+        """What `enter_block` has found out by dividing: i64s that fit into 31 bits. The block's number, which failures are recorded with, is not among them."""
+        return [*self.block.values(), *self.in_column]
+
+    def return_to(self, where: list[Any]) -> None:
+        """Take up a block again, of a kernel that cannot fail, by what `where` said of it."""
+        x, y, z, *in_column = where
+        self.block, self.block_number = {"block_idx.x": x, "block_idx.y": y, "block_idx.z": z}, None
+        self.in_column = in_column[0], in_column[1]
+
     def _in_bands(self, place: Any, x: Any, y: Any) -> None:
         """Take the block that comes at a place: a few rows of blocks run column by column, so that what the blocks of a column read stays in a near cache
         until the last of them has read it.
@@ -77,7 +89,9 @@ class Specials:
         inside = b.sub(among, b.mul(first, x))
         # a place beyond the grid never comes, but LLVM may divide before it looks
         column = b.udiv(inside, b.select(b.icmp_unsigned("==", height, self.e.i64(0)), band, height))
-        row = b.add(first, b.sub(inside, b.mul(column, height)))
+        down = b.sub(inside, b.mul(column, height))
+        self.in_column = down, height
+        row = b.add(first, down)
         self.block_number = b.add(b.mul(b.add(b.mul(number, y), row), x), column)
         self.block = {"block_idx.x": column, "block_idx.y": row, "block_idx.z": number}
 

@@ -18,7 +18,7 @@ from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level, Uniformity
 from kdsl.lang.types import I64
 
-_TRIPS: Final = 64
+TRIPS: Final = 64
 """Trips of a strip: so many cache lines fit even where a stride lets them share a few sets of the cache, and starting them costs little beside."""
 _OUTWARD: Final = (
     nodes.Return,
@@ -93,10 +93,10 @@ def _strips(loop: nodes.ForRange, for_some: Callable[[list[nodes.Op]], list[node
     """The loop over strips around the loop itself, behind the value of its step."""
     at = loop.location
     low, high = loop.counter.range or (0, 1 << 61)
-    trips = nodes.Constant(location=at, type=I64, range=(_TRIPS, _TRIPS), value=_TRIPS)
+    trips = nodes.Constant(location=at, type=I64, range=(TRIPS, TRIPS), value=TRIPS)
     start = nodes.Counter(location=at, type=I64, range=(low, high))
-    after = nodes.Binary(location=at, type=I64, range=(low + _TRIPS, high + _TRIPS), op="add", left=start, right=trips)
-    stop = nodes.Binary(location=at, type=I64, range=(low, high + _TRIPS), op="min", left=after, right=loop.stop)
+    after = nodes.Binary(location=at, type=I64, range=(low + TRIPS, high + TRIPS), op="add", left=start, right=trips)
+    stop = nodes.Binary(location=at, type=I64, range=(low, high + TRIPS), op="min", left=after, right=loop.stop)
     strip = dataclasses.replace(loop, start=start, stop=stop)
     strips = Strips(
         location=at,

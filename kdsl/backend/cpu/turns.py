@@ -1,4 +1,4 @@
-"""Loops over the lanes of a group that do something one after the other, from the lowest to the highest."""
+"""Small loops of the emitted code: over the lanes of a group, from the lowest to the highest, and over numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kdsl.backend.cpu.lanes import BIT, I32
+from kdsl.backend.cpu.lanes import BIT, I32, I64
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.llvm.module import call_intrinsic
 
@@ -46,3 +46,19 @@ def each_lane(e: Emission, mask: Mask, body: Callable[[Any, Any], Any], start: A
     packed = e.masks.packed(mask)
     lanes = packed if e.width >= 32 else b.zext(packed, count)
     return each_bit(b, lanes, lambda lane, carried: body(lane if count.width == 32 else b.trunc(lane, I32), carried), start)
+
+
+def count_up(e: Emission, start: Any, stop: Any, step: Any, body: Callable[[Any], None]) -> None:
+    """Emit a loop that runs `body` with the numbers (i64) from `start` on, below `stop`, `step` apart; perhaps there is none."""
+    b, before = e.builder, e.builder.block
+    head, inside, after = e.append("counted"), e.append("number"), e.append("endcounted")
+    b.branch(head)
+    b.position_at_end(head)
+    number = b.phi(I64, "number")
+    number.add_incoming(start, before)
+    b.cbranch(b.icmp_signed("<", number, stop), inside, after)
+    b.position_at_end(inside)
+    body(number)
+    number.add_incoming(b.add(number, step), b.block)
+    b.branch(head)
+    b.position_at_end(after)

@@ -112,7 +112,7 @@ class VectorAccess(MemoryAccess):
         compact = self.e.host.compact_masks and self._pieces_of(index, mask, same=True) is not None
         if mask is None or compact:
             return some(mask)
-        found: _Found = self._either(self.e.masks.whole(mask), lambda: some(None), lambda: some(mask))
+        found: _Found = self.either(self.e.masks.whole(mask), lambda: some(None), lambda: some(mask))
         return found
 
     def _pieces_of(self, index: Lanes, mask: Mask, *, same: bool) -> int | None:

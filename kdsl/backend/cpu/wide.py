@@ -18,6 +18,7 @@ from kdsl.ir.uniformity import Level, Uniformity
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
+    from kdsl.backend.cpu.packed import Packed
 
 _VECTORS_OF_SUMS: Final = 8
 """Vectors of 32-bit lanes in a wide group of a kernel with reduction loops, at least: each is a sum, and together they hide the time an addition takes."""
@@ -93,6 +94,8 @@ class Attempt:
         """For each loop around the present operation, the tests before it."""
         self.proved: set[nodes.Op] = set()
         """Loads whose indices are known to be inside in all trips of the loop around the present operation (`hoist`)."""
+        self.packed: dict[nodes.Load, Packed] = {}
+        """Copies of what loads read in all trips of the loop around the present operation."""
         self.hinted: set[tuple[nodes.Memory, tuple[nodes.ValueOp, ...]]] = set()
         """Elements that later groups access, for which a hint has been given."""
         self.units: set[int] = set()

@@ -19,6 +19,10 @@ _BRANCH: Final = re.compile(r"^\t(@\S+ )?\s*bra(?:\.uni)?\s+(\$\w+);")
 _END: Final = re.compile(r"^\t(?:ret|exit|trap);")
 _CALL: Final = re.compile(rf"^\t(?:call\b|{RECORDING})", re.MULTILINE)
 _EXCHANGE: Final = re.compile(r"\b(?:shfl|vote|match|redux)\.")
+_OF_SOME: Final = re.compile(r"\b(?:(?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)(%\w+);")
+_TRUE: Final = re.compile(r"\bmov\.pred\s+(%\w+), -1;")
+_BALLOT: Final = re.compile(r"\bvote\.sync\.ballot\.b32\s+(%\w+), (%\w+), -1;")
+_OF_ALL: Final = re.compile(r"\b((?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)-1;")
 _BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
 _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);")
@@ -50,6 +54,10 @@ def without_faulty_forms(ptx: str) -> str:
     From a barrier at which all threads of a warp are together (`bar.sync`) ptxas concludes that they are so before it, too, and brings nobody together for an
     exchange of lanes. Behind a call, or what a failed check does, that only some lanes have gone through they are apart, and exchange nothing. So in a function
     with these and exchanges a barrier is one of each thread (PTX ISA, "barrier{.cta}").
+
+    Behind an exchange of lanes that a mask names, which each group of lanes makes by itself, ptxas takes the warp for as much together as in front of it, so
+    that an exchange of all lanes does not wait for the other groups. In a function with such masks the mask of all lanes is computed, where ptxas takes nothing
+    for granted.
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
     return "\n}\n".join(map(_function, text.split("\n}\n")))
@@ -57,7 +65,13 @@ def without_faulty_forms(ptx: str) -> str:
 
 def _function(ptx: str) -> str:
     """What goes by functions, which have registers and calls of their own."""
-    if _CALL.search(ptx) and _EXCHANGE.search(ptx):
+    true = set(_TRUE.findall(ptx))
+    present = {lanes for lanes, condition in _BALLOT.findall(ptx) if condition in true}
+    has_masks = not present.issuperset(_OF_SOME.findall(ptx))
+    if has_masks:
+        every = "mov.u32 %a, %lanemask_lt; mov.u32 %b, %lanemask_ge; or.b32 %a, %a, %b;"
+        ptx = _OF_ALL.sub(rf"{{ .reg .b32 %a, %b; {every} \1%a; }}", ptx)
+    if has_masks or (_CALL.search(ptx) and _EXCHANGE.search(ptx)):
         ptx = _BARRIER.sub(r"barrier.\1", ptx)
     to_names: Moves = {}
     from_operands: Moves = {}

@@ -7,7 +7,7 @@ import pytest
 
 import kdsl
 from kdsl import Slice, SliceMut, f32, fma, kernel, local_array, shared_array, struct, sync_threads, thread_idx, tile_index, tiles, u32
-from kdsl.backend.cpu import HostCpu, compile_object
+from kdsl.backend.cpu import HostCpu, compile_ir, compile_object
 
 BLOCK = 8
 
@@ -169,3 +169,13 @@ def test_blocks_take_turns_where_nothing_shows_it() -> None:
 
     assert not blocks_at_once(may_fail)
     assert not blocks_at_once(own_bounds)
+
+
+@pytest.mark.parametrize("host", ["x86-64-v3", "x86-64-v4", "aarch64"])
+def test_blocks_of_a_round_share_what_they_ask_for(host: str) -> None:
+    def hints(made: Any) -> int:
+        text = compile_ir(made.ir(), HostCpu(host))
+        return text.count("prefetch.p0(ptr") - text.count("declare void @llvm.prefetch")
+
+    assert hints(naive) == 1  # in a loop before a strip
+    assert hints(tiled) == BLOCK + 1  # a row of a tile each for a block that is alone, and in a loop
