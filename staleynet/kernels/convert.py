@@ -41,8 +41,17 @@ TILE = 32
 """Rows and columns of a tile that is turned."""
 LINES = 8
 """Rows of a block's threads."""
-SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS = 6, 4 * TILE * LINES, 5
-"""Where blocks of what adds parts are spread: how many find room on a multiprocessor, their elements of C, and the most parts for which registers suffice."""
+SPREAD = 6
+"""Blocks of what adds parts that find room on a multiprocessor where they are spread."""
+SPREAD_ELEMENTS = 4 * TILE * LINES
+"""Elements of C of such a block."""
+SPREAD_PARTS = 5
+"""The most parts for which its registers suffice."""
+TURNED = (
+    "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
+    "x.shape[2] == y.shape[3] and x.shape[3] == y.shape[2]",
+)
+"""What holds of the shapes of x and its transposes y."""
 
 
 @struct
@@ -120,7 +129,10 @@ def pack(source: Any, target: Any, *, turned: bool, round_to_tf32: bool = False,
 
 @function
 def read_turned(found: Any, x: Any, p: i64, q: i64, n: i64, k: i64) -> None:
-    """Read what a warp turns: 32 columns of 16 rows of matrix (p, q) of x, which is given as k x n, a block of 4 x 4 per lane. Columns come in fours."""
+    """Read what a warp turns: of matrix (p, q) of x, k x n with n in fours, 16 rows of 32 columns from row k and column n on, into `found`, 4 x 4 per lane.
+
+    What is outside of x leaves `found` as it is.
+    """
     lane, of = thread_idx.x % 32, as_vectors(x, 4)
     column = n // 4 + lane % 8
     for i in unroll(4):
@@ -133,7 +145,7 @@ def read_turned(found: Any, x: Any, p: i64, q: i64, n: i64, k: i64) -> None:
 
 @function
 def write_turned(y: Any, found: Any, p: i64, q: i64, n: i64, k: i64) -> None:
-    """Write it as rows of matrix (p, q) of y, which has k in fours."""
+    """Write what a warp has read with `read_turned` as 32 rows of 16 columns of matrix (p, q) of y, n x k with k in fours; what is outside of y is left out."""
     lane, to = thread_idx.x % 32, as_vectors(y, 4)
     column = k // 4 + lane // 8
     for e in unroll(4):
@@ -148,10 +160,7 @@ def turn(*, early: bool = False) -> Kernel:
     @kernel(
         grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(2 * TILE, 2 * TILE)),
         block=256,
-        requires=(
-            "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
-            "x.shape[2] == y.shape[3] and x.shape[3] == y.shape[2]",
-        ),
+        requires=TURNED,
         programmatic=early,
         spills=False,
     )
@@ -172,15 +181,12 @@ def turn(*, early: bool = False) -> Kernel:
 
 
 def turn_small(*, early: bool = False) -> Kernel:
-    """The same kernel for matrices that have few blocks of `turn`: four times as many, of threads with four elements each."""
+    """The kernel of `turn` for matrices that have few of its blocks: four times as many, of threads with four elements each."""
 
     @kernel(
         grid=tiles(rows="y.shape[2]", columns="y.shape[3]", batch="y.shape[0] * y.shape[1]", tile=(TILE, TILE)),
         block=256,
-        requires=(
-            "x.shape[0] == y.shape[0] and x.shape[1] == y.shape[1]",
-            "x.shape[2] == y.shape[3] and x.shape[3] == y.shape[2]",
-        ),
+        requires=TURNED,
         programmatic=early,
         spills=False,
     )
@@ -235,7 +241,7 @@ def combine(
 
     @function
     def put(to: Any, p: i64, q: i64, row: i64, column: i64, sums: Any, e: Ending, offsets: Slice[f32]) -> None:
-        """End a thread's sums and write them."""
+        """End a thread's sums, `each` of neighbouring columns, and write them to matrix (p, q) of C; with four columns `to` and `column` count in fours."""
         if each == 4:
             x, y = ended(sums[0], 4 * column, e.alpha, offsets), ended(sums[1], 4 * column + 1, e.alpha, offsets)
             z, w = ended(sums[2], 4 * column + 2, e.alpha, offsets), ended(sums[3], 4 * column + 3, e.alpha, offsets)

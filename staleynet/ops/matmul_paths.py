@@ -40,7 +40,7 @@ _FEW, _NARROW = 16, "pipelined 64x16"
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
 MANY = 1 << 20
-"""Elements of a C that threads with four of them each are enough for."""
+"""Elements of C from which on threads with four of them each are enough to occupy a large GPU."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,21 @@ def through(
     out, sums = partial_products(c.base, parts, *c.shape)
     product(out, 1.0, 0)
     offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
+    each, spread = _blocks_that_add(c, parts, spread)
+    # Valid: a thread per element of C, or per four.
+    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base), spread)(
+        c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
+    )
+
+
+def _blocks_that_add(c: Matrix, parts: int, spread: bool) -> tuple[int, bool]:
+    """How `parts` parts are added to C, by its size: the neighbouring columns of a thread, 1 or 4, and whether blocks, if they may be `spread`, are."""
     in_fours, elements = c.in_vectors(4), math.prod(c.shape)
     shares = -(-elements // (SPREAD_ELEMENTS * _multiprocessors(c.base)))
     spread = spread and in_fours and 1 < parts <= SPREAD_PARTS and shares == SPREAD
     # ptxas lets four at a time be under way of few parts only; and threads that are too few to occupy the device gather on what is free first
     each = 4 if in_fours and (spread or parts == 1 or (parts < 8 and elements >= MANY)) else 1
-    # Valid: a thread per element of C, or per four.
-    _combine(c.base.dtype, parts, epilogue.bias is not None, epilogue.gelu, each, on_hopper(c.base), spread)(
-        c.array, sums.array, offsets, Ending(alpha=epilogue.alpha, accumulate=int(epilogue.accumulate))
-    )
+    return each, spread
 
 
 def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
@@ -218,7 +224,8 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
 
 
 def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
-    """The columns of C whose tiles are all computed at once, if a launch of their own takes no more rounds and copying B takes longer than a launch; else 0."""
+    """The first columns of C (batch p x q, m x n) whose tiles are all computed at once, if a launch of their own takes no more rounds and copying B, which is
+    given as its transpose (p, q, n, k), takes longer than a launch; else 0."""
     p, q, m, n = c.shape
     blocks, down, across = _multiprocessors(c.base), -(-m // schedule.rows), -(-n // schedule.columns)
     first = blocks // down
