@@ -83,7 +83,7 @@ def hint_next_trip(e: Emission, op: nodes.Load, index: Linear) -> None:
         return
     turn = e.turn if e.turn is not None and e.turn.loop is outer else None
     if turn is not None and loops:
-        return  # before the strip
+        return  # of blocks that take turns `hint_next_strip` asks, in front of the strip
     counter = loops[0].counter if loops and isinstance(loops[0], nodes.ForRange) else outer.counter
     rise = slope(e, op.indices[0], counter)
     if rise is None or constant_of(rise) is not None or _goes_on(e, e.value(op.indices[0]), rise):

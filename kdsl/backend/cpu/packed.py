@@ -68,7 +68,7 @@ class Source:
 
     @property
     def row_stride(self) -> Any:
-        """LLVM scalar: the elements from the place of each row to that of the next one; None if that is not known, or the rows would not fill a cache line."""
+        """LLVM scalar: the elements from the place of each row to that of the next one; None if it is known, or they would not fill a cache line."""
         firsts, (term, *others) = _rows(self.first), self.first.terms
         if (
             firsts is None

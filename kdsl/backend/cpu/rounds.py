@@ -84,6 +84,7 @@ def emit_round(e: Emission, loop: nodes.ForRange, first: Any, count: Any) -> Non
     step = int(loop.step.value)
     grows = step if isinstance(loop, Strips) else -(-_SPAN // step) * step
 
+    # of each block what `Specials.where` says: three indices, and two numbers of its place in the column
     kept = e.buffer(ir.ArrayType(I32, 5 * BLOCKS), "blocks of a round")
 
     def enter(turn: Any, *, again: bool) -> None:
