@@ -65,7 +65,7 @@ def without_faulty_forms(ptx: str) -> str:
 
 def _function(ptx: str) -> str:
     """What goes by functions, which have registers and calls of their own."""
-    # the ballot of True, with which checked builds ask the lanes that there are (`agreement`), is a mask that makes no groups
+    # the ballot of True, the mask of exchanges where a warp may lack lanes (`exchange`), makes no groups
     true = set(_TRUE.findall(ptx))
     present = {lanes for lanes, condition in _BALLOT.findall(ptx) if condition in true}
     has_masks = not present.issuperset(_OF_SOME.findall(ptx))
