@@ -248,7 +248,7 @@ class Lowering:
         return functools.reduce(b.and_, (b.icmp_signed("<=", stop, length) for length in lengths), b.icmp_signed(">=", start, _I64(0)))
 
     def _in_strips(self, op: nodes.ForRange, trips: int) -> None:
-        """A loop of several trips at a time; those that are left come as strips of half as many, each once or not at all."""
+        """A loop of `trips` trips at a time, a power of two; those that are left come as strips of half as many, each once or not at all."""
         b, settled = self._builder, self._memory.settled
         start, stop, tested = self._use(op.start), self._use(op.stop), speculation.counted(op)
         begins, head, body, rest, done = (b.append_basic_block(name) for name in ("begins", "strip.head", "strip", "strips.rest", "done"))
@@ -257,23 +257,23 @@ class Lowering:
         self._memory.go_on(self._all_inside(op, tested))
         self._memory.settled = settled | {*tested, *strips.rows(op)}
         self._keep_columns(op)
-        of = _I32 if _fits(op.start) and _fits(op.stop) else _I64  # of the trips that are left, a number without a sign
-        left, before = b.trunc(b.sub(stop, start), of), b.block
+        kind = _I32 if _fits(op.start) and _fits(op.stop) else _I64  # of the trips that are left, a number without a sign
+        left, before = b.trunc(b.sub(stop, start), kind), b.block
         b.branch(head)
         b.position_at_end(head)
-        number, still = b.phi(_I64), b.phi(of)
+        number, still = b.phi(_I64), b.phi(kind)
         number.add_incoming(start, before)
         still.add_incoming(left, before)
-        b.cbranch(b.icmp_unsigned(">=", still, of(trips)), body, rest)
+        b.cbranch(b.icmp_unsigned(">=", still, kind(trips)), body, rest)
         b.position_at_end(body)
         number.add_incoming(self._strip(op, number, trips), b.block)
-        still.add_incoming(b.sub(still, of(trips), flags=("nuw",)), b.block)
+        still.add_incoming(b.sub(still, kind(trips), flags=("nuw",)), b.block)
         b.branch(head).set_metadata("llvm.loop", loop_that_stays(b.module))
         b.position_at_end(rest)
         number = b.sub(stop, b.zext(still, _I64))  # the loop's own would take registers there
         while trips := trips // 2:
             before, body, after = b.block, b.append_basic_block("strip"), b.append_basic_block("strips.rest")
-            b.cbranch(b.icmp_unsigned("!=", b.and_(still, of(trips)), of(0)), body, after)
+            b.cbranch(b.icmp_unsigned("!=", b.and_(still, kind(trips)), kind(0)), body, after)
             b.position_at_end(body)
             behind, body = self._strip(op, number, trips), b.block
             b.branch(after)
