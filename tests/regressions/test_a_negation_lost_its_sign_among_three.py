@@ -12,6 +12,7 @@ import kdsl
 import kdsl.testing
 from kdsl import Slice, SliceMut, i32, kernel, thread_index
 from kdsl.backend.nvptx import compile_ptx
+from kdsl.backend.nvptx.faults import without_faulty_forms
 from kdsl.testing.ptx import assemble
 
 
@@ -94,3 +95,21 @@ def test_no_negation_meets_an_extreme(level: int) -> None:
     assert taken
     assert not taken & set(re.findall(r"neg\.s32\s+(%\w+),", ptx))
     assemble(ptx, "sm_90")
+
+
+FALLING = """\tmov.b32 \t%r1, 0;
+$L__BB0_1:
+\tsub.s32 \t%r2, %r1, %r4;
+\tmov.b32 \t%r1, %r2;
+\tmax.s32 \t%r3, %r3, %r2;
+\tsetp.lt.u32 \t%p1, %r2, %r5;
+\t@%p1 bra \t$L__BB0_1;
+\tret;
+"""
+
+
+def test_a_counter_that_falls_from_zero_is_still_known_to_fall() -> None:
+    """What looks like a negation there makes the loop one that is not unrolled (`test_countdown_made_a_trip_too_many`)."""
+    written = without_faulty_forms(FALLING)
+    assert "not.b32" in written
+    assert '.pragma "nounroll";' in written

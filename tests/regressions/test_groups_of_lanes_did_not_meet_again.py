@@ -66,10 +66,30 @@ def test_ptxas_cannot_take_them_for_together(level: int) -> None:
     assemble(ptx, "sm_90")
 
 
+@kernel(grid=1, block=32, requires=("len(y) == 32", "len(x) == 32"))
+def reduced(y: SliceMut[i32], x: Slice[i32]) -> None:
+    t = thread_idx.x
+    y[t] = warp_sum(shuffle_xor(x[t], 1, mask=warp_match_any(x[t] & 3)))
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_reductions_whose_mask_is_in_a_register_do_so_too(level: int) -> None:
+    ptx = compile_ptx(reduced.ir(), "sm_90", optimise=level)
+    (mask,) = re.findall(r"redux\.sync\.add\.s32 \t%r\d+, %r\d+, (%r\d+);", ptx)
+    assert f"or.b32 {mask}, %a, %b;" in ptx
+    assemble(ptx, "sm_90")
+
+
+@kernel(grid=1, block=32, requires=("len(y) == 32", "len(x) == 32"))
+def reduced_alone(y: SliceMut[i32], x: Slice[i32]) -> None:
+    y[thread_idx.x] = shuffle(warp_sum(x[thread_idx.x]), 3)
+
+
 @kernel(grid=1, block=32, requires="len(y) == 32")
 def without_masks(y: SliceMut[i32]) -> None:
     y[thread_idx.x] = warp_prefix_sum(i32(1))
 
 
 def test_kernels_without_masks_stay_as_they_are() -> None:
-    assert "lanemask_lt" not in compile_ptx(without_masks.ir(), "sm_90")
+    for kernel_ in (without_masks, reduced_alone):
+        assert "lanemask_lt" not in compile_ptx(kernel_.ir(), "sm_90")

@@ -23,6 +23,7 @@ _OF_SOME: Final = re.compile(r"\b(?:(?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\
 _TRUE: Final = re.compile(r"\bmov\.pred\s+(%\w+), -1;")
 _BALLOT: Final = re.compile(r"\bvote\.sync\.ballot\.b32\s+(%\w+), (%\w+), -1;")
 _OF_ALL: Final = re.compile(r"\b((?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)-1;")
+_FULL: Final = re.compile(r"\bmov\.b32\s+(%\w+), -1;")
 _BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
 _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);")
@@ -68,10 +69,14 @@ def _function(ptx: str) -> str:
     # the ballot of True, the mask of exchanges where a warp may lack lanes (`exchange`), makes no groups
     true = set(_TRUE.findall(ptx))
     present = {lanes for lanes, condition in _BALLOT.findall(ptx) if condition in true}
-    has_masks = not present.issuperset(_OF_SOME.findall(ptx))
+    masks = set(_OF_SOME.findall(ptx))
+    # `redux` takes no constant, so that its mask of all lanes is in a register
+    full = {name for name in masks & set(_FULL.findall(ptx)) if len(re.findall(rf"\b[\w.]+\s+{name},", ptx)) == 1}
+    has_masks = not (present | full).issuperset(masks)
     if has_masks:
-        every = "mov.u32 %a, %lanemask_lt; mov.u32 %b, %lanemask_ge; or.b32 %a, %a, %b;"
-        ptx = _OF_ALL.sub(rf"{{ .reg .b32 %a, %b; {every} \1%a; }}", ptx)
+        every = "mov.u32 %a, %lanemask_lt; mov.u32 %b, %lanemask_ge; or.b32"
+        ptx = _OF_ALL.sub(rf"{{ .reg .b32 %a, %b; {every} %a, %a, %b; \1%a; }}", ptx)
+        ptx = _FULL.sub(lambda found: f"{{ .reg .b32 %a, %b; {every} {found[1]}, %a, %b; }}" if found[1] in masks else found[0], ptx)
     if has_masks or (_CALL.search(ptx) and _EXCHANGE.search(ptx)):
         ptx = _BARRIER.sub(r"barrier.\1", ptx)
     to_names: Moves = {}
@@ -79,7 +84,7 @@ def _function(ptx: str) -> str:
     for to, origin in _MOVE.findall(ptx):
         to_names.setdefault(origin, set()).add(to)
         from_operands.setdefault(to, set()).add(origin)
-    return _miscounted_loops_stay(_negations_keep_their_sign(ptx, to_names, from_operands), to_names, from_operands)
+    return _negations_keep_their_sign(_miscounted_loops_stay(ptx, to_names, from_operands), to_names, from_operands)
 
 
 def _negations_keep_their_sign(ptx: str, to_names: Moves, from_operands: Moves) -> str:
