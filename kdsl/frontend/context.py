@@ -123,6 +123,7 @@ class Context:
         self.registers: set[nodes.Variable] = set()
         self.weak: set[nodes.ValueOp] = set()
         self.weak_names: dict[Key, NameType] = {}
+        self._of_a_type = False
         self.connectives: dict[nodes.ValueOp, tuple[Literal["and", "or"], nodes.ValueOp, nodes.ValueOp]] = {}
         self.witnesses: dict[nodes.ValueOp, str] = {}
         self.accesses: dict[nodes.View, list[tuple[str | None, nodes.Location]]] = {}
@@ -175,6 +176,20 @@ class Context:
         outer, self.location = self.location, self.locate(node)
         yield
         self.location = outer  # after an error nobody asks any more
+
+    @contextmanager
+    def of_a_type(self, operands: Sequence[object]) -> Iterator[None]:
+        """What is made inside, of these operands, has a type of its own where one of them is a constant that has, say f32(3), and the others come from
+        literals. It has nodes of its own then: `s * f32(3)` is no literal, although `s * 3.0`, which computes the same, still is.
+        """
+        numbers = [o for o in operands if isinstance(o, nodes.ValueOp)]
+        constants = [o for o in numbers if isinstance(o, nodes.Constant)]
+        outer, self._of_a_type = (
+            self._of_a_type,
+            0 < len(constants) < len(numbers) and all(o in self.weak or o in constants for o in numbers),
+        )
+        yield
+        self._of_a_type = outer
 
     # ------------------------------------------------------------------------------------------------------------------ blocks
 
@@ -259,6 +274,7 @@ class Context:
     # --------------------------------------------------------------------------------------------------------- pure operations
 
     def _number(self, key: tuple[object, ...], make: V) -> V:
+        key = (*key, "of a type") if self._of_a_type else key
         for table in reversed(self._numbering):
             found = table.get(key)
             if found is not None:
@@ -343,7 +359,11 @@ class Context:
 
     def _weakly(self, made: V, *operands: nodes.ValueOp) -> V:
         """Mark a value as weak if all that it is computed from is weak or constant."""
-        if any(o in self.weak for o in operands) and all(o in self.weak or isinstance(o, nodes.Constant) for o in operands):
+        if (
+            not self._of_a_type
+            and any(o in self.weak for o in operands)
+            and all(o in self.weak or isinstance(o, nodes.Constant) for o in operands)
+        ):
             self.weak.add(made)
         return made
 

@@ -67,13 +67,6 @@ def is_loose(ctx: Context, value: Scalar) -> bool:
     return default_type(value) is not BOOL
 
 
-def typed(ctx: Context, result: Scalar, *operands: Scalar) -> Scalar:
-    """What was computed from some numbers: if one of them is more than a literal, say f32(3), so is the result, whatever the others are."""
-    if isinstance(result, nodes.ValueOp) and not all(is_loose(ctx, operand) for operand in operands):
-        ctx.weak.discard(result)
-    return result
-
-
 def type_of(value: Scalar) -> DType:
     """The type of a number; of a literal, the one that it has alone."""
     return value.type if isinstance(value, nodes.ValueOp) else default_type(value)
@@ -156,9 +149,13 @@ def join(ctx: Context, operator: str, a: Scalar, b: Scalar, a_node: ast.AST, b_n
         return F32 if a_type.is_float or b_type.is_float else promote(a_type, b_type) or I64
     if is_loose(ctx, a) or is_loose(ctx, b):
         loose, fixed, beside = (a_type, b_type, b_node) if is_loose(ctx, a) else (b_type, a_type, a_node)
+        is_name = isinstance(a if is_loose(ctx, a) else b, nodes.ValueOp)
         if fixed.is_bool:
             raise ctx.error(f"`{operator}` of a bool and a number", node, f"write {loose}({ctx.text(beside)})")
         if loose.is_float and fixed.is_integer:
+            common = promote(loose, fixed)
+            if is_name and common is not None:
+                return common  # a name of float literals will be of some float type, and meets an integer as that does
             raise ctx.error(
                 f"`{operator}` of {with_article(fixed)} and a float literal", node, f"write f32({ctx.text(beside)}) to compute with floats"
             )

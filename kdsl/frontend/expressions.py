@@ -12,7 +12,7 @@ from typing import Literal as Choice
 from kdsl.frontend import arrays_described, calls, memory, operators, parts, slices, structs, tables, tuples, vectors
 from kdsl.frontend.captures import MISSING
 from kdsl.frontend.context import Context, grid_rank
-from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of, typed
+from kdsl.frontend.conversions import coerce, is_loose, join, scalar, type_of
 from kdsl.frontend.geometry import note_witness
 from kdsl.frontend.proofs import assume
 from kdsl.frontend.values import (
@@ -272,7 +272,8 @@ def _choice(
     if all(_is_cheap(block) for block in blocks):
         for block in blocks:
             ctx.splice(block)
-        result = ctx.select(test, first, second)
+        with ctx.of_a_type((a, b)):
+            result = ctx.select(test, first, second)
     else:
         variable = ctx.new_variable("choice", common)
         for block, value in zip(blocks, (first, second), strict=True):
@@ -283,7 +284,7 @@ def _choice(
         result = ctx.get(variable)
     if is_loose(ctx, a) and is_loose(ctx, b):
         ctx.weak.add(result)
-    return typed(ctx, result, a, b)
+    return result
 
 
 def _choice_of_vectors(

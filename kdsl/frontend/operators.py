@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kdsl.frontend import expand
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, typed, with_article
+from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
 from kdsl.frontend.values import (
     LARGEST_LITERAL,
     Group,
@@ -67,9 +67,10 @@ def _binary(ctx: Context, symbol: str, a: Scalar, b: Scalar, a_node: ast.AST, b_
     common = join(ctx, symbol, a, b, a_node, b_node, node)
     _check(ctx, symbol, common, b, a_node, b_node, node)
     left, right = coerce(ctx, a, common, a_node), coerce(ctx, b, common, b_node)
-    if symbol in ("//", "%") and common.is_float:
-        return typed(ctx, _float_division(ctx, symbol, left, right, node), a, b)
-    return typed(ctx, ctx.binary(_BINARY[symbol], left, right), a, b)
+    with ctx.of_a_type((a, b)):
+        if symbol in ("//", "%") and common.is_float:
+            return _float_division(ctx, symbol, left, right, node)
+        return ctx.binary(_BINARY[symbol], left, right)
 
 
 def _operand(ctx: Context, symbol: str, value: Value, node: ast.AST) -> Scalar:
@@ -167,7 +168,8 @@ def _fused(
         z = coerce(ctx, other, common, other_node)
         if symbol == "-":
             x, z = (x, ctx.unary("neg", z)) if product_is_left else (ctx.unary("neg", x), z)
-        return typed(ctx, ctx.fma(x, y, z), a, b, other)
+        with ctx.of_a_type((a, b, other)):
+            return ctx.fma(x, y, z)
     return _unfused(ctx, symbol, product, other, other_node, product_is_left, node)
 
 

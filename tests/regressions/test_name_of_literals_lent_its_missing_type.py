@@ -52,6 +52,25 @@ def test_what_meets_a_constant_of_a_type_has_it(device: Any, first: str, grown: 
     assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [6.0]
 
 
+@DEVICES
+@pytest.mark.parametrize("order", ["q = s * f32(3)\nw = s * 3.0", "w = s * 3.0\nq = s * f32(3)"])
+def test_a_literal_that_is_the_same_number_does_not_take_it_away(device: Any, order: str) -> None:
+    kernel = kernel_of(
+        "y: SliceMut[f32], x: Slice[u16]", f"n = 0\ns = 1.0\ns += 0.5\n{order}\nn += i16(2) * q\ny[0] = n + w", "grid=1, block=1"
+    )
+    assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [13.5]
+
+
+@DEVICES
+@pytest.mark.parametrize("first", ["n = 0\ns = 1.0", "s = 1.0\nn = 0"])
+def test_an_integer_meets_a_name_of_float_literals(device: Any, first: str) -> None:
+    kernel = kernel_of("y: SliceMut[f32], x: Slice[u16]", f"{first}\ns += 0.5\nw = s * 3.0\nn += x[0] * w\ny[0] = n", "grid=1, block=1")
+    assert result_of(device, kernel, 1, F32, np.array([2], np.uint16)).tolist() == [9.0]
+    refused = kernel_of("y: SliceMut[f32], x: Slice[i64]", f"{first}\ns += 0.5\nn += x[0] * s\ny[0] = n", "grid=1, block=1")
+    with pytest.raises(kdsl.KernelError, match=r"`\*` of an i64 and an? (f32|float literal)"):
+        refused.ir()
+
+
 def test_a_number_of_a_type_stays_one() -> None:
     """What joins with it must be able to: an i64 and a u64 do not meet, although the literals that it is made of would be either."""
     kernel = kernel_of("y: SliceMut[u64], x: Slice[u8]", COUNTED + "v = abs(n)\nv |= u64(x[1])\ny[0] = v", "grid=1, block=1")
