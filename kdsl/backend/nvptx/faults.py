@@ -19,10 +19,11 @@ _BRANCH: Final = re.compile(r"^\t(@\S+ )?\s*bra(?:\.uni)?\s+(\$\w+);")
 _END: Final = re.compile(r"^\t(?:ret|exit|trap);")
 _CALL: Final = re.compile(rf"^\t(?:call\b|{RECORDING})", re.MULTILINE)
 _EXCHANGE: Final = re.compile(r"\b(?:shfl|vote|match|redux)\.")
-_OF_SOME: Final = re.compile(r"\b(?:(?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)(%\w+);")
+_UP_TO_THE_MASK: Final = r"\b((?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)"
+_OF_SOME: Final = re.compile(_UP_TO_THE_MASK + r"(%\w+);")
+_OF_ALL: Final = re.compile(_UP_TO_THE_MASK + "-1;")
 _TRUE: Final = re.compile(r"\bmov\.pred\s+(%\w+), -1;")
 _BALLOT: Final = re.compile(r"\bvote\.sync\.ballot\.b32\s+(%\w+), (%\w+), -1;")
-_OF_ALL: Final = re.compile(r"\b((?:shfl|vote|match\.a(?:ny|ll)|redux|elect)\.sync\b[^;]*, |bar\.warp\.sync\s+)-1;")
 _FULL: Final = re.compile(r"\bmov\.b32\s+(%\w+), -1;")
 _BARRIER: Final = re.compile(r"\bbar\.(sync|arrive|red)\b")
 _MOVE: Final = re.compile(r"\bmov\.b(?:32|64)\s+(%\w+), (\S+);")
@@ -66,18 +67,11 @@ def without_faulty_forms(ptx: str) -> str:
 
 def _function(ptx: str) -> str:
     """What goes by functions, which have registers and calls of their own."""
-    # the ballot of True, the mask of exchanges where a warp may lack lanes (`exchange`), makes no groups
-    true = set(_TRUE.findall(ptx))
-    present = {lanes for lanes, condition in _BALLOT.findall(ptx) if condition in true}
-    masks = set(_OF_SOME.findall(ptx))
-    # `redux` takes no constant, so that its mask of all lanes is in a register
-    full = {name for name in masks & set(_FULL.findall(ptx)) if len(re.findall(rf"\b[\w.]+\s+{name},", ptx)) == 1}
-    has_masks = not (present | full).issuperset(masks)
-    if has_masks:
-        every = "mov.u32 %a, %lanemask_lt; mov.u32 %b, %lanemask_ge; or.b32"
-        ptx = _OF_ALL.sub(rf"{{ .reg .b32 %a, %b; {every} %a, %a, %b; \1%a; }}", ptx)
-        ptx = _FULL.sub(lambda found: f"{{ .reg .b32 %a, %b; {every} {found[1]}, %a, %b; }}" if found[1] in masks else found[0], ptx)
-    if has_masks or (_CALL.search(ptx) and _EXCHANGE.search(ptx)):
+    masks = {mask for _, mask in _OF_SOME.findall(ptx)}
+    has_groups = not masks <= _masks_of_all(ptx, masks)
+    if has_groups:
+        ptx = _all_lanes_meet(ptx, masks)
+    if has_groups or (_CALL.search(ptx) and _EXCHANGE.search(ptx)):
         ptx = _BARRIER.sub(r"barrier.\1", ptx)
     to_names: Moves = {}
     from_operands: Moves = {}
@@ -85,6 +79,23 @@ def _function(ptx: str) -> str:
         to_names.setdefault(origin, set()).add(to)
         from_operands.setdefault(to, set()).add(origin)
     return _negations_keep_their_sign(_miscounted_loops_stay(ptx, to_names, from_operands), to_names, from_operands)
+
+
+def _masks_of_all(ptx: str, masks: set[str]) -> set[str]:
+    """Of registers with masks, those that name all lanes that there are, and so make no groups."""
+    # the ballot of True is the mask of exchanges where a warp may lack lanes (`exchange`)
+    true = set(_TRUE.findall(ptx))
+    present = {lanes for lanes, condition in _BALLOT.findall(ptx) if condition in true}
+    # `redux` takes no constant, so that its mask of all lanes is in a register
+    full = {name for name in masks & set(_FULL.findall(ptx)) if len(re.findall(rf"\b[\w.]+\s+{name},", ptx)) == 1}
+    return present | full
+
+
+def _all_lanes_meet(ptx: str, masks: set[str]) -> str:
+    """Compute the masks of all lanes."""
+    every = "mov.u32 %a, %lanemask_lt; mov.u32 %b, %lanemask_ge; or.b32"
+    ptx = _OF_ALL.sub(rf"{{ .reg .b32 %a, %b; {every} %a, %a, %b; \1%a; }}", ptx)
+    return _FULL.sub(lambda found: f"{{ .reg .b32 %a, %b; {every} {found[1]}, %a, %b; }}" if found[1] in masks else found[0], ptx)
 
 
 def _negations_keep_their_sign(ptx: str, to_names: Moves, from_operands: Moves) -> str:
