@@ -81,34 +81,30 @@ class Source:
 
     def copied_by_trips(self, e: Emission, loop: nodes.ForRange, start: Any, stop: Any) -> Packed:
         """Copy what is read in the trips from `start` to `stop` (LLVM scalars), if the rows lie side by side: trip by trip."""
-        b, memory, size = e.builder, self.op.memory, self.op.type.itemsize
+        b, memory = e.builder, self.op.memory
         kind, rows = memory_type(self.op.type), len(_rows(self.first) or ())
         vector, length = ir.VectorType(kind, rows), e.width // rows
         to = e.buffer(ir.ArrayType(vector, TRIPS), (self.op, "by trips"))
         begin = b.gep(e.storage.start(memory), [e.memory.place(self.first, 0)], source_etype=kind)
 
         def copy(trip: Any) -> None:
-            read = b.load(b.gep(begin, [b.mul(trip, self.rise)], source_etype=kind), align=size, typ=vector)
-            for access in (read, b.store(read, b.gep(to, [trip], source_etype=vector), align=size)):
-                e.storage.mark(access, memory)
+            self._move(e, vector, b.gep(begin, [b.mul(trip, self.rise)], source_etype=kind), b.gep(to, [trip], source_etype=vector))
 
         count_up(e, e.i64(0), b.sub(stop, start), e.i64(1), copy)
         return Packed(loop.counter, start, to, rows, Term(tuple(lane // length for lane in range(e.width))))
 
     def copied(self, e: Emission, loop: nodes.ForRange, start: Any, stop: Any) -> Packed:
         """Copy what is read in the trips from `start` to `stop` (LLVM scalars), if the index grows by 1: row by row."""
-        b, memory, size = e.builder, self.op.memory, self.op.type.itemsize
-        firsts, kind, each = _rows(self.first), memory_type(self.op.type), e.host.vector_bits // 8 // size
+        b, memory = e.builder, self.op.memory
+        firsts, kind, each = _rows(self.first), memory_type(self.op.type), e.host.vector_bits // 8 // self.op.type.itemsize
         assert firsts is not None
         to = e.buffer(ir.ArrayType(ir.VectorType(kind, each), len(firsts) * TRIPS // each), self.op)
         rows = [b.gep(e.storage.start(memory), [e.memory.place(self.first, lane)], source_etype=kind) for lane in firsts]
 
         def copy(what: ir.Type, trip: Any) -> None:
             for number, row in enumerate(rows):
-                read = b.load(b.gep(row, [trip], source_etype=kind), align=size, typ=what)
                 place = b.gep(to, [b.add(trip, e.i64(number * TRIPS))], source_etype=kind)
-                for access in (read, b.store(read, place, align=size)):
-                    e.storage.mark(access, memory)
+                self._move(e, what, b.gep(row, [trip], source_etype=kind), place)
 
         # vectors, the last of which ends with the last trip
         trips = b.sub(stop, start)
@@ -122,6 +118,13 @@ class Source:
         count_up(e, in_vectors, trips, e.i64(1), lambda trip: copy(kind, trip))
         length = e.width // len(firsts)
         return Packed(loop.counter, start, to, 1, Term(tuple(lane // length * TRIPS for lane in range(e.width))))
+
+    def _move(self, e: Emission, what: ir.Type, start: Any, to: Any) -> None:
+        """Copy a number or a vector from one address to another."""
+        size = self.op.type.itemsize
+        read = e.builder.load(start, align=size, typ=what)
+        for access in (read, e.builder.store(read, to, align=size)):
+            e.storage.mark(access, self.op.memory)
 
 
 def _rows(index: Linear) -> list[int] | None:
