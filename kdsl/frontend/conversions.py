@@ -148,13 +148,12 @@ def join(ctx: Context, operator: str, a: Scalar, b: Scalar, a_node: ast.AST, b_n
     if is_loose(ctx, a) and is_loose(ctx, b):
         return F32 if a_type.is_float or b_type.is_float else promote(a_type, b_type) or I64
     if is_loose(ctx, a) or is_loose(ctx, b):
-        loose, fixed, beside = (a_type, b_type, b_node) if is_loose(ctx, a) else (b_type, a_type, a_node)
-        is_name = isinstance(a if is_loose(ctx, a) else b, nodes.ValueOp)
+        weak, loose, fixed, beside = (a, a_type, b_type, b_node) if is_loose(ctx, a) else (b, b_type, a_type, a_node)
         if fixed.is_bool:
             raise ctx.error(f"`{operator}` of a bool and a number", node, f"write {loose}({ctx.text(beside)})")
         if loose.is_float and fixed.is_integer:
             common = promote(loose, fixed)
-            if is_name and common is not None:
+            if isinstance(weak, nodes.ValueOp) and common is not None:
                 return common  # a name of float literals will be of some float type, and meets an integer as that does
             raise ctx.error(
                 f"`{operator}` of {with_article(fixed)} and a float literal", node, f"write f32({ctx.text(beside)}) to compute with floats"
