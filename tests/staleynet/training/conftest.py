@@ -62,28 +62,20 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
-    """A cache with the recording, so that it is prepared once."""
-    found = tmp_path_factory.mktemp("cache")
-    run(Options(tmp_path_factory.mktemp("first") / "run", recording, MICRO, steps=1, cache=found, sample_seconds=0.5), kdsl.device("cpu"))
-    return found
+def trained_once(tmp_path_factory: pytest.TempPathFactory, recording: Path) -> Path:
+    """A folder with a run of two steps, and the cache in which it has prepared the recording."""
+    folder = tmp_path_factory.mktemp("trained")
+    run(Options(folder / "run", recording, MICRO, steps=2, cache=folder / "cache", sample_seconds=0.5), kdsl.device("cpu"))
+    return folder
 
 
 @pytest.fixture
-def cache(prepared: Path, tmp_path: Path) -> Path:
-    """A copy of it: what a test reads from its device must not depend on which tests have run before."""
-    return Path(shutil.copytree(prepared, tmp_path / "cache"))
-
-
-@pytest.fixture(scope="session")
-def trained_once(tmp_path_factory: pytest.TempPathFactory, recording: Path, prepared: Path) -> Path:
-    """The folder of a run of two steps."""
-    out = tmp_path_factory.mktemp("trained") / "run"
-    run(Options(out, recording, MICRO, steps=2, cache=prepared, sample_seconds=0.5), kdsl.device("cpu"))
-    return out
+def cache(trained_once: Path, tmp_path: Path) -> Path:
+    """A copy of the cache: what a test reads from its device must not depend on which tests have run before."""
+    return Path(shutil.copytree(trained_once / "cache", tmp_path / "cache"))
 
 
 @pytest.fixture
 def trained(trained_once: Path, tmp_path: Path) -> Path:
-    """A copy of it, which a test may damage."""
-    return Path(shutil.copytree(trained_once, tmp_path / "trained"))
+    """A copy of the run, which a test may damage."""
+    return Path(shutil.copytree(trained_once / "run", tmp_path / "trained"))
