@@ -54,6 +54,7 @@ COMPARED = {
     "matmul_cache_blocked": PRODUCTS,
     "matmul_wide": PRODUCTS,
     "matmul_pipelined": "test_products_add_in_the_written_order.py::test_the_pipelined_kernel_has_the_bits_of_the_model",
+    "matmul_border": "test_products_add_in_the_written_order.py::test_the_border_has_the_bits_of_the_model",
     "matmul_pack": PRODUCTS,
     "matmul_turn": "test_turned_copies.py::test_a_copy_is_the_transpose",
     "matmul_turn_small": "test_turned_copies.py::test_a_copy_is_the_transpose",
