@@ -31,8 +31,8 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
     bracketed = ast.copy_location(ast.Subscript(array_place, places["index"], ast.Load()), node)  # type: ignore[arg-type]  # both are expressions
     place = parts.along(ctx, target, given["index"], bracketed) if isinstance(held.type, StructType) else None
     of = _number_type(ctx, row, lowering, held, place, array_place if place is None else places["index"])
-    scope = _choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"])
-    order = _choice(ctx, row, "order", given["order"], lowering.orders, places["order"])
+    scope = choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"])
+    order = choice(ctx, row, "order", given["order"], lowering.orders, places["order"])
     rank: nodes.ValueOp | None = target.rank if isinstance(target, RemoteRef) else None
     if place is not None:
         indices, checked = place.indices, structs.must_check(ctx, place, memory.touch_shared)
@@ -107,7 +107,8 @@ def _number_type(ctx: Context, row: Intrinsic, lowering: ToAtomic, held: nodes.M
     return of
 
 
-def _choice(ctx: Context, row: Intrinsic, what: str, value: Value, allowed: tuple[str, ...], place: ast.AST) -> Any:
+def choice(ctx: Context, row: Intrinsic, what: str, value: Value, allowed: tuple[str, ...], place: ast.AST) -> Any:
+    """One of some words, which a text in the kernel names."""
     if isinstance(value, Text) and value.value in allowed:
         return value.value
     names = ", ".join(f'"{name}"' for name in allowed)

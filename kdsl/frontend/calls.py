@@ -211,8 +211,9 @@ def _to_barrier(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Ca
 def _to_fence(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     lowering = row.lowering
     assert isinstance(lowering, table.ToFence)
-    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
-    ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope))
+    expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+    order = atomics.choice(ctx, row, "order", arguments[0], lowering.orders, place_of(node, 0, "order"))
+    ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope, order=order))
     return Nothing()
 
 

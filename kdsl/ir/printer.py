@@ -93,7 +93,7 @@ class _Printer:
                 values = ", ".join(use(value) for value in op.values)
                 self.line(indent, f"store {op.lanes} of {self.element(op)} = ({values}){_check(op)}", op)
             case nodes.Fence():
-                self.line(indent, f"fence {op.scope}", op)
+                self.line(indent, f"fence {op.scope}{'' if op.order == 'seq_cst' else f' {op.order}'}", op)
             case nodes.Instruction():
                 parts = [self.element(element) for element in op.elements] + [use(a) for a in op.arguments]
                 parts += [f"{name}={value}" for name, value in op.options.items()]

@@ -168,7 +168,7 @@ class _Verifier:
                 self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an operation has the result", op)
             case nodes.Fence():
                 self.row(op, ToFence)
-                self.require(op.scope in SCOPES, "a scope exists", op)
+                self.require(op.scope in SCOPES and op.order in ("acq_rel", "seq_cst"), "scope and order exist", op)
             case nodes.Sleep():
                 self.row(op, ToSleep)
                 self.require(op.nanoseconds.type is U32, "a time to sleep is a u32", op)

@@ -40,7 +40,8 @@ structs it goes on to a number in one, as in `(i, "count")` or `(i, "counts", k)
 checked like any other: an operation outside is left out, gives 0, and is reported as a `BoundsError`. The access goes through no witness, so
 a `DisjointSlice` is refused, and the view counts as written.
 
-`scope` says among which threads the operation is indivisible: `"block"`, `"device"` or `"system"`. `order` is its memory order: `"relaxed"`,
+`scope` says among which threads the operation is indivisible: `"block"`, `"cluster"` (from `sm_90` on; on the CPU it is the device), `"device"` or
+`"system"`. `order` is its memory order: `"relaxed"`,
 `"acquire"`, `"release"`, `"acq_rel"` or `"seq_cst"` (a load does not release, a store does not acquire), as in the memory models of PTX and
 C++. The instruction carries both as they are written.
 

@@ -46,7 +46,7 @@ def value(emission: Emission, op: nodes.Atomic) -> Lanes:
 
 def fence(emission: Emission, op: nodes.Fence) -> None:
     """Threads of a block share a thread of the processor, so among them only the compiler must keep the order."""
-    emission.builder.fence("seq_cst", "singlethread" if op.scope == "block" else None)
+    emission.builder.fence(_ORDERS[op.order], "singlethread" if op.scope == "block" else None)
 
 
 def _in_turn(e: Emission, op: nodes.Atomic, index: Lanes, arguments: list[Lanes], mask: Mask) -> Any:

@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from kdsl.lang.intrinsics.row import ToAtomic, ToFence, row
 
-SCOPES: Final[dict[str, str]] = {"block": "cta", "device": "gpu", "system": "sys"}
+SCOPES: Final[dict[str, str]] = {"block": "cta", "cluster": "cluster", "device": "gpu", "system": "sys"}
 """The scopes of atomic operations and fences, each with PTX's name for it."""
+
+IN_CLUSTER: Final = 'with scope "cluster"'
+"""The form of an atomic operation that needs a GPU with clusters."""
 
 _WORDS: Final = {"i32": "b32", "u32": "b32", "i64": "b64", "u64": "b64"}
 _BITS: Final = {**_WORDS, "f32": "b32", "f64": "b64"}
@@ -24,12 +27,16 @@ _SUMS: Final = {
 }
 _ORDERED: Final = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64"}
 _COUNTS: Final = {"u32": "u32"}
+_BYTES: Final = {"i8": "b8", "u8": "b8"}
+_ACCESSED: Final = {**_BITS, **_HALVES, **_BYTES}
 
 
 # fmt: off
 # Atomic operations on elements of a SliceMut or of a shared array; `index` is a tuple for an array of several dimensions
 _WHERE = 'scope: str = "device", order: str = "relaxed"'
-_RMW: dict[str, Any] = {"memory": "reads and writes", "isa": "atom"}
+_VARIANTS: dict[str, Any] = {IN_CLUSTER: ((7, 8), 90)}
+_RMW: dict[str, Any] = {"memory": "reads and writes", "isa": "atom", "variants": _VARIANTS}
+_FENCE: dict[str, Any] = {"memory": "orders", "isa": "membar, fence"}
 atomic_add = row("atomic_add", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("add", "atom.add", {"signed": "add", "unsigned": "add", "float": "fadd"}, _SUMS), "Add to an element; its old value. Integers wrap. Floats are added in the order of arrival, so the last bits can differ from run to run.", **_RMW)
 atomic_sub = row("atomic_sub", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("sub", "atom.add", {"signed": "sub", "unsigned": "sub", "float": "fsub"}, _SUMS), "Subtract from an element; its old value. As atomic_add of the negated value.", **_RMW)
 atomic_min = row("atomic_min", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("min", "atom.min", {"signed": "min", "unsigned": "umin"}, _ORDERED), "Make an element the smaller of itself and the value; its old value.", **_RMW)
@@ -41,10 +48,11 @@ atomic_exchange = row("atomic_exchange", f"(array, index, value: T, {_WHERE}) ->
 atomic_cas = row("atomic_cas", f"(array, index, compare: T, value: T, {_WHERE}) -> T", ToAtomic("cas", "atom.cas", {}, {**_BITS, **_HALVES}), "Replace an element if it has the bits of `compare`; its old value.", **_RMW)
 atomic_inc = row("atomic_inc", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("inc", "atom.inc", {"unsigned": "uinc_wrap"}, _COUNTS), "Add 1 to an element, or make it 0 if it is `limit` or more; its old value.", **_RMW)
 atomic_dec = row("atomic_dec", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("dec", "atom.dec", {"unsigned": "udec_wrap"}, _COUNTS), "Subtract 1 from an element, or make it `limit` if it is 0 or above `limit`; its old value.", **_RMW)
-atomic_load = row("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, {**_BITS, **_HALVES}, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld")
-atomic_store = row("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, {**_BITS, **_HALVES}, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st")
+atomic_load = row("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, _ACCESSED, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld", variants=_VARIANTS)
+atomic_store = row("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, _ACCESSED, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st", variants=_VARIANTS)
 # Fences
-fence_block = row("fence_block", "() -> None", ToFence("block"), "Accesses of this thread before it come before those after it, for all threads of the block; sequentially consistent.", memory="orders", isa="membar, fence")
-fence_device = row("fence_device", "() -> None", ToFence("device"), "The same for all threads of the device.", memory="orders", isa="membar, fence")
-fence_system = row("fence_system", "() -> None", ToFence("system"), "The same for all threads of all devices and of the host.", memory="orders", isa="membar, fence")
+fence_block = row("fence_block", '(order: str = "seq_cst") -> None', ToFence("block"), 'Accesses of this thread before it come before those after it, for all threads of the block. Sequentially consistent, or with `order="acq_rel"` an acquire and a release only, which costs less.', **_FENCE)
+fence_cluster = row("fence_cluster", '(order: str = "seq_cst") -> None', ToFence("cluster"), "The same for all threads of the cluster; on the CPU for all threads of the device.", least_ptx=(7, 8), least_capability=90, **_FENCE)
+fence_device = row("fence_device", '(order: str = "seq_cst") -> None', ToFence("device"), "The same for all threads of the device.", **_FENCE)
+fence_system = row("fence_system", '(order: str = "seq_cst") -> None', ToFence("system"), "The same for all threads of all devices and of the host.", **_FENCE)
 # fmt: on

@@ -102,8 +102,10 @@ class ToAtomic:
 class ToFence:
     """A `Fence`."""
 
-    scope: Literal["block", "device", "system"]
+    scope: Literal["block", "cluster", "device", "system"]
     """Among which threads it orders."""
+    orders: tuple[str, ...] = ("acq_rel", "seq_cst")
+    """The memory orders that it takes."""
 
 
 @dataclass(frozen=True)
