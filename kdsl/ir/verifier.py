@@ -160,7 +160,7 @@ class _Verifier:
                 self.row(op, ToClock)
                 self.require(op.type is I64, "a clock is an i64", op)
             case nodes.Instruction():
-                self.row(op, ToInstruction)
+                self.row(op, ToAtomic if op.name.startswith("atomic_") else ToInstruction)
                 self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
                     self.place(element.memory, element.indices, (), op)

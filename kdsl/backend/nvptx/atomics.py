@@ -39,7 +39,7 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     space = shared if isinstance(op.memory, nodes.Array | nodes.SharedView) else "global"
     given = [_as_operand(builder, op.type, kind, a) for a in arguments]
     if op.op == "sub":  # there is no instruction for it
-        given = [_negated(builder, op.type, given[0])]
+        given = [negated(builder, op.type, given[0])]
     name, _, suffix = lowering.ptx.partition(".")
     strongest = _STRONGEST.get(op.op, "acq_rel")
     order = strongest if op.order == "seq_cst" else op.order
@@ -58,7 +58,8 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     return builder.bitcast(old, value_type(op.type)) if op.type.is_float and result != value_type(op.type) else old
 
 
-def _negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
+def negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
+    """The value with the other sign."""
     if of.is_float and of.bits == 16:
         return narrow.negated(builder, value)
     return builder.fneg(value) if of.is_float else builder.neg(value)
@@ -72,7 +73,7 @@ def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: A
         assembly.statement(b, f"fence.sc.{scope};")
     order = "acq_rel" if op.order == "seq_cst" else op.order
     arithmetic = Arithmetic(b)
-    added = _negated(b, op.type, value) if op.op == "sub" else value
+    added = negated(b, op.type, value) if op.op == "sub" else value
     first = assembly.value(b, f"ld.relaxed.{scope}.{space}.b16 $0, [$1];", _I16, place)
     before, again, done = b.block, b.append_basic_block("exchange"), b.append_basic_block("exchanged")
     b.branch(again)

@@ -5,7 +5,9 @@ capability that its PTX needs. To add an intrinsic that lowers to an existing ki
 What is not here: mathematics, which is written in the language itself (`kdsl.mathematics`).
 """
 
+from kdsl.lang.intrinsics.row import IN_CLUSTER as IN_CLUSTER
 from kdsl.lang.intrinsics.row import INTRINSICS as INTRINSICS
+from kdsl.lang.intrinsics.row import AtomicVector as AtomicVector
 from kdsl.lang.intrinsics.row import Intrinsic as Intrinsic
 from kdsl.lang.intrinsics.row import Lowering as Lowering
 from kdsl.lang.intrinsics.row import ToAtomic as ToAtomic

@@ -83,6 +83,20 @@ class ToExchange:
 
 
 @dataclass(frozen=True)
+class AtomicVector:
+    """A vector type that an atomic operation takes."""
+
+    ptx: str
+    """The type that PTX gives it."""
+    shared: bool
+    """Whether it may lie in shared memory, else in device memory only."""
+    least_ptx: tuple[int, int]
+    """Least PTX version."""
+    least_capability: int
+    """Least compute capability, times ten."""
+
+
+@dataclass(frozen=True)
 class ToAtomic:
     """An `Atomic`, an access to one element that no other thread can cut in two."""
 
@@ -96,6 +110,14 @@ class ToAtomic:
     """The element types that it takes, each with the type that PTX gives it."""
     orders: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
     """The memory orders that it takes."""
+    vectors: Mapping[str, AtomicVector] = field(default_factory=dict)
+    """The vector types that it takes. Each number of one is changed indivisibly, and of 128 bits that are moved all together."""
+
+    @property
+    def forms(self) -> Mapping[str, tuple[tuple[int, int], int]]:
+        """The forms that need more than the row says, as its `variants`: with the scope of a cluster, and of vectors."""
+        of_vectors = {f"of {name}": (vector.least_ptx, vector.least_capability) for name, vector in self.vectors.items()}
+        return {IN_CLUSTER: ((7, 8), 90), **of_vectors}
 
 
 @dataclass(frozen=True)
@@ -231,6 +253,9 @@ def _default(text: str) -> str | int | None:
 
 
 INTRINSICS: Final[dict[str, Intrinsic]] = {}
+
+IN_CLUSTER: Final = 'with scope "cluster"'
+"""The form of an atomic operation that needs a GPU with clusters."""
 
 
 def row(name: str, signature: str, lowering: Lowering, doc: str, **more: Any) -> Intrinsic:

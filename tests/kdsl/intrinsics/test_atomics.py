@@ -322,7 +322,7 @@ def test_no_processor_needs_a_library(generation: str) -> None:
     for name, row in INTRINSICS.items():
         if not isinstance(row.lowering, ToAtomic):
             continue
-        for of in row.lowering.types:
+        for of in (*row.lowering.types, *row.lowering.vectors):
             values = {"load": "", "cas": ", x[0], x[1]"}.get(row.lowering.op, ", x[0]")
             body = f"{name}(y, thread_index(){values}, order='seq_cst')\nfence_system()"
             kernel = written(f"x: Slice[{of}], y: SliceMut[{of}]", body)

@@ -34,6 +34,6 @@ def emit(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     return EMITTERS[op.name](emission, op)
 
 
-from kdsl.backend.cpu.instructions import copies, matrix, mma  # noqa: E402  # they use what stands above
+from kdsl.backend.cpu.instructions import atomics, copies, matrix, mma  # noqa: E402  # they use what stands above
 
-EMITTERS.update({**copies.EMITTERS, **matrix.EMITTERS, **mma.EMITTERS})
+EMITTERS.update({**atomics.EMITTERS, **copies.EMITTERS, **matrix.EMITTERS, **mma.EMITTERS})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 
@@ -30,6 +30,9 @@ from kdsl.ir.abi import layout as arguments_of
 
 STATE_AT: int = PRINT_DATA + PRINT_BYTES
 """Bytes behind the address of the claim at which the address of the state lies."""
+
+_ACQUIRES: Final = ("acquire", "acq_rel", "seq_cst")
+"""Memory orders that acquire."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ class SanitizedEmission(Emission):
             case nodes.Instruction():
                 with copies.looked_at(self, op):
                     super().operation(op)
+                if op.options.get("order") in _ACQUIRES and op.options["scope"] != "block":
+                    self._acquire()
             case _:
                 super().operation(op)
 
@@ -139,7 +144,7 @@ class SanitizedEmission(Emission):
             case nodes.Atomic():
                 with self._looked_at(op):
                     found = super().define(op)
-                if op.order in ("acquire", "acq_rel", "seq_cst") and op.scope != "block":
+                if op.order in _ACQUIRES and op.scope != "block":
                     self._acquire()
                 return found
             case nodes.Check():

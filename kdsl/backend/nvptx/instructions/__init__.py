@@ -9,7 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups, warps
+from kdsl.backend.nvptx.instructions import atomics, barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups, warps
 from kdsl.ir import nodes
 
 
@@ -30,6 +30,7 @@ class Emission:
 
 
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
+    **atomics.EMITTERS,
     **barriers.EMITTERS,
     **bulk.EMITTERS,
     **clusters.EMITTERS,
