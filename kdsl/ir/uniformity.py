@@ -160,6 +160,8 @@ class Uniformity:
                 return self._loaded(op)
             case nodes.Result() if isinstance(op.of, nodes.LoadVector):
                 return self._loaded(op.of)
+            case nodes.Result() if INTRINSICS[op.of.name].uniform:
+                return Level.BLOCK
             case nodes.Atomic() | nodes.Clock() | nodes.Result():
                 return Level.LANE
             case nodes.Exchange():

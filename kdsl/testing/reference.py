@@ -97,7 +97,7 @@ _Test = Callable[[Intrinsic], bool]
 _GROUPS: Final[tuple[tuple[str, _Test], ...]] = (
     ("Where the thread stands", lambda r: isinstance(r.lowering, ToSpecial) or (isinstance(r.lowering, ToFrontend) and r.name.startswith(_PLACES))),
     ("Arrays, loops, compile time", lambda r: isinstance(r.lowering, ToFrontend)),
-    ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence) or r.name == "sync_warp"),
+    ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence) or r.name.startswith("sync_threads_") or r.name == "sync_warp"),
     ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange)),
     ("Atomic operations", lambda r: isinstance(r.lowering, ToAtomic)),
     ("Time", lambda r: isinstance(r.lowering, ToClock | ToSleep)),

@@ -34,7 +34,7 @@ ALLOWED: Final = re.compile(
     | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned
     | nvvm\.griddepcontrol\.(wait|launch\.dependents)
     | nvvm\.setmaxnreg\.(inc|dec)\.sync\.aligned\.u32
-    | nvvm\.barrier\.cta\.sync\.aligned\.all
+    | nvvm\.barrier\.cta\.(sync|red\.(popc|and|or))\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
     | nvvm\.vote\.(any|all|ballot)\.sync
     | nvvm\.match\.(any\.sync\.i(32|64)|all\.sync\.i(32|64)p)

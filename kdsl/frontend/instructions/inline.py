@@ -59,14 +59,14 @@ def _inline_ptx(ctx: Context, row: Intrinsic, given: Given, places: Places, node
     }
     if isinstance(cpu, Text):
         return _as_value(emit(ctx, row, arguments=operands, options=options, results=results))
-    return _either(ctx, row, cpu, operands, results, options, places["cpu"], node)
+    return either(ctx, row, cpu, operands, results, options, places["cpu"], node)
 
 
-def _either(
+def either(
     ctx: Context, row: Intrinsic, cpu: Function | Overloaded, operands: tuple[nodes.ValueOp, ...], results: tuple[DType, ...],
     options: Mapping[str, nodes.Option], place: ast.AST, node: ast.Call,
 ) -> Value:  # fmt: skip
-    """The text on a GPU, the function on the CPU."""
+    """The instruction on a GPU, the function on the CPU."""
     condition = nodes.OnGpu(location=ctx.location, type=BOOL)
     ctx.emit(condition)
     location = ctx.location

@@ -193,6 +193,8 @@ class Intrinsic:
     """Who must reach it together: nobody, the lanes of a warp, the four warps of a warpgroup, the threads of a block."""
     memory: Literal["none", "reads", "writes", "reads and writes", "orders"] = "none"
     """What it does to memory that other threads see; `orders`: makes writes before it visible before what follows."""
+    uniform: bool = False
+    """Whether all threads of the block, which reach it together, get the same results."""
     whole_warps: bool = False
     """Whether all 32 lanes must take part: none beyond the end of the block, none that has returned."""
     targets: tuple[Literal["gpu", "cpu"], ...] = ("gpu", "cpu")
