@@ -68,13 +68,15 @@ class ToBarrier:
 class ToExchange:
     """An `Exchange`, a value formed from several lanes."""
 
-    kind: Literal["shuffle", "reduce", "scan", "vote", "match"]
+    kind: Literal["shuffle", "reduce", "scan", "exclusive", "vote", "match"]
     """`shuffle`: another lane's value, or the lane's own where that lane does not take part. `reduce`: combines by a butterfly of xor 16, 8, 4, 2, 1,
     leaving out lanes that do not take part. `scan`: combines with the lanes below, by halves: in rounds of d = 1, 2, 4, 8, 16 a lane whose number has the
-    bit d adds what the d lanes below its own d come to, as the left operand. `vote`: a predicate of all lanes that take part. `match`: which lanes hold the
+    bit d adds what the d lanes below its own d come to, as the left operand. `exclusive`: what the scan gives the next lane below that takes part; in the
+    first one the identity: 0, or the number that is no larger (smaller) than any. `vote`: a predicate of all lanes that take part. `match`: which lanes hold the
     same bits."""
     mode: str
-    """shuffle: `bfly`, `up`, `down`, `idx`; reduce: `add`, `max`, `min`, `and`, `or`, `xor`; scan: `add`; vote: `any`, `all`, `ballot`; match: `any`, `all`."""
+    """shuffle: `bfly`, `up`, `down`, `idx`; reduce: `add`, `max`, `min`, `and`, `or`, `xor`; scan, exclusive: `add`, `max`, `min`; vote: `any`, `all`, `ballot`;
+    match: `any`, `all`."""
 
     @property
     def uniform(self) -> bool:
