@@ -143,7 +143,7 @@ class _Printer:
                 return f"len({op.view.name})" if op.view.rank == 1 else f"{op.view.name}.shape[{op.dimension}]"
             case nodes.Special():
                 return op.name
-            case nodes.Unary() | nodes.Binary() | nodes.Compare():
+            case nodes.Unary() | nodes.Binary() | nodes.Ternary() | nodes.Compare():
                 return f"{op.op}({arguments})"
             case nodes.Get():
                 return self.variables[op.variable]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import BOOL, F32, F64, I64, U32, DType
+from kdsl.lang.types import BOOL, F32, F64, I32, I64, U32, DType
 from kdsl.lang.vectors import vector_type
 
 
@@ -119,6 +119,11 @@ class _Verifier:
             case nodes.Fma():
                 self.same((op.type, op.a.type, op.b.type, op.c.type), op)
                 self.require(op.type.is_float, "fma takes floats", op)
+            case nodes.Ternary():
+                self.require(all(value.type in (I32, U32) for value in (op, op.a, op.b, op.c)), f"{op.op} is of 32 bits", op)
+                self.same((op.type, op.c.type), op)
+                unsigned = U32 if op.a.type is U32 and op.b.type is U32 else I32
+                self.require(op.type is unsigned and (op.op == "dot" or unsigned is U32), f"{op.op} fits {op.type}", op)
             case nodes.Scale():
                 self.same((op.type, op.value.type), op)
                 fits = op.exponent.type.is_signed and op.exponent.type.is_integer and op.exponent.type.bits == op.type.bits

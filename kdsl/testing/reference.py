@@ -19,6 +19,7 @@ from kdsl.lang.intrinsics import (
     ToFrontend,
     ToSleep,
     ToSpecial,
+    ToTernary,
 )
 
 _INTRODUCTION: Final = """# Intrinsics
@@ -98,10 +99,10 @@ _GROUPS: Final[tuple[tuple[str, _Test], ...]] = (
     ("Where the thread stands", lambda r: isinstance(r.lowering, ToSpecial) or (isinstance(r.lowering, ToFrontend) and r.name.startswith(_PLACES))),
     ("Arrays, loops, compile time", lambda r: isinstance(r.lowering, ToFrontend)),
     ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence) or r.name.startswith("sync_threads_") or r.name == "sync_warp"),
-    ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange)),
+    ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange) or r.name == "active_mask"),
     ("Atomic operations", lambda r: isinstance(r.lowering, ToAtomic)),
     ("Time", lambda r: isinstance(r.lowering, ToClock | ToSleep)),
-    ("Bits", lambda r: isinstance(r.lowering, ToBitcast) or ": I" in r.signature),
+    ("Bits", lambda r: isinstance(r.lowering, ToBitcast | ToTernary) or ": I" in r.signature),
     ("Arithmetic", lambda r: True),
 )  # fmt: skip
 

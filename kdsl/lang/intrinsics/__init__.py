@@ -23,6 +23,7 @@ from kdsl.lang.intrinsics.row import ToInstruction as ToInstruction
 from kdsl.lang.intrinsics.row import ToScale as ToScale
 from kdsl.lang.intrinsics.row import ToSleep as ToSleep
 from kdsl.lang.intrinsics.row import ToSpecial as ToSpecial
+from kdsl.lang.intrinsics.row import ToTernary as ToTernary
 from kdsl.lang.intrinsics.row import ToUnary as ToUnary
 from kdsl.lang.intrinsics.threads import *
 from kdsl.lang.intrinsics.exchange import *

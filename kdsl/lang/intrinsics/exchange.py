@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdsl.lang.intrinsics.row import ToExchange, row
+from kdsl.lang.intrinsics.row import ToExchange, ToInstruction, row
 
 # fmt: off
 # Exchange between lanes
@@ -25,6 +25,7 @@ shuffle_down = row("shuffle_down", "(value: T, delta: i64, width: int = 32, mask
 warp_any = row("warp_any", "(predicate: bool, mask: u32 = 0xFFFFFFFF) -> bool", ToExchange("vote", "any"), "Whether it holds in some lane of the warp.", convergence="warp", isa="vote.sync")
 warp_all = row("warp_all", "(predicate: bool, mask: u32 = 0xFFFFFFFF) -> bool", ToExchange("vote", "all"), "Whether it holds in all lanes of the warp.", convergence="warp", isa="vote.sync")
 warp_ballot = row("warp_ballot", "(predicate: bool, mask: u32 = 0xFFFFFFFF) -> u32", ToExchange("vote", "ballot"), "Bit n says whether it holds in lane n.", convergence="warp", isa="vote.sync")
+active_mask = row("active_mask", "() -> u32", ToInstruction("active_mask"), "Bit n says whether lane n is here, too. A GPU may run lanes of a warp apart that take the same way, so it need not name all that come: it is no `mask` to wait with.", isa="activemask", least_ptx=(6, 2), element="u32", example="y[t] = active_mask()")
 warp_match_any = row("warp_match_any", "(value: T, mask: u32 = 0xFFFFFFFF) -> u32", ToExchange("match", "any"), "Bit n says whether lane n holds the same bits as this lane.", convergence="warp", isa="match.sync")
 warp_match_all = row("warp_match_all", "(value: T, mask: u32 = 0xFFFFFFFF) -> bool", ToExchange("match", "all"), "Whether all lanes of the warp hold the same bits.", convergence="warp", isa="match.sync")
 # fmt: on

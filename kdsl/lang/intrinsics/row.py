@@ -47,6 +47,14 @@ class ToFma:
 
 
 @dataclass(frozen=True)
+class ToTernary:
+    """A `Ternary` of the IR on three integers of 32 bits."""
+
+    op: str
+    """Its operation."""
+
+
+@dataclass(frozen=True)
 class ToScale:
     """A `Scale`."""
 
@@ -166,6 +174,7 @@ Lowering: TypeAlias = (
     | ToUnary
     | ToBinary
     | ToFma
+    | ToTernary
     | ToScale
     | ToBitcast
     | ToBarrier
