@@ -165,7 +165,10 @@ class _Verifier:
                 self.row(op, ToClock)
                 self.require(op.type is I64, "a clock is an i64", op)
             case nodes.Instruction():
-                self.row(op, ToAtomic if op.name.startswith("atomic_") else ToInstruction)
+                if op.name.startswith("atomic_"):
+                    self.atomic_vector(op)
+                else:
+                    self.row(op, ToInstruction)
                 self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
                     self.place(element.memory, element.indices, (), op)
@@ -231,6 +234,18 @@ class _Verifier:
         if isinstance(memory, nodes.View):
             self.require(memory.written and memory.read and memory.kind == "SliceMut", "what is changed is declared as changed", op)
             self.require(memory.witness is None, "an atomic operation goes through no witness", op)
+
+    def atomic_vector(self, op: nodes.Instruction) -> None:
+        self.row(op, ToAtomic)
+        lowering, of, lanes = INTRINSICS[op.name].lowering, op.elements[0].memory.type, len(op.results)
+        assert isinstance(lowering, ToAtomic)
+        vector = vector_type(of, lanes)
+        self.require(
+            vector is not None and vector.name in lowering.vectors and op.options["vector"] == vector.name, f"{op.name} fits {of}", op
+        )
+        self.require(op.options["order"] in lowering.orders and op.options["scope"] in SCOPES, "order and scope fit", op)
+        self.same((of, *op.results, *(a.type for a in op.arguments)), op)
+        self.require(len(op.arguments) == lanes * (2 if lowering.op == "cas" else 1), "an atomic operation has its arguments", op)
 
     def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
         memory, field = op.memory, op.field
