@@ -40,7 +40,7 @@ def form_of(ctx: Context, row: Intrinsic, target: ViewRef | ArrayRef, node: ast.
         raise ctx.error(
             f"{row.name}() of {of} elements is in device memory only, and `{memory_of(target).name}` is {describe(target)}",
             node,
-            f"{one_by_one}; vectors in shared memory are {' and '.join(anywhere)}",
+            f"{one_by_one}; vectors in shared memory are {' and '.join(anywhere)}" if anywhere else one_by_one,
         )
     return of
 

@@ -36,6 +36,9 @@ _VECTOR_SUMS: Final = {
         for lanes in widths
     },
 }
+_VECTOR_EXTREMES: Final = {
+    f"{of}x{lanes}": AtomicVector(f"noftz.v{lanes}.{of}", False, (8, 1), 90) for of in ("f16", "bf16") for lanes in (2, 4, 8)
+}
 _MOVED: Final = {name: AtomicVector("b128", True, (8, 4), 90) for name in ("i32x4", "u32x4", "i64x2", "u64x2", "f32x4", "f64x2")}
 
 
@@ -51,8 +54,8 @@ _RMW: dict[str, Any] = {"memory": "reads and writes", "isa": "atom"}
 _FENCE: dict[str, Any] = {"memory": "orders", "isa": "membar, fence"}
 atomic_add = _atomic("atomic_add", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("add", "atom.add", {"signed": "add", "unsigned": "add", "float": "fadd"}, _SUMS, vectors=_VECTOR_SUMS), "Add to an element; its old value. Integers wrap. Floats are added in the order of arrival, so the last bits can differ from run to run.", **_RMW)
 atomic_sub = _atomic("atomic_sub", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("sub", "atom.add", {"signed": "sub", "unsigned": "sub", "float": "fsub"}, _SUMS, vectors=_VECTOR_SUMS), "Subtract from an element; its old value. As atomic_add of the negated value.", **_RMW)
-atomic_min = _atomic("atomic_min", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("min", "atom.min", {"signed": "min", "unsigned": "umin"}, _ORDERED), "Make an element the smaller of itself and the value; its old value.", **_RMW)
-atomic_max = _atomic("atomic_max", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("max", "atom.max", {"signed": "max", "unsigned": "umax"}, _ORDERED), "Make an element the larger of itself and the value; its old value.", **_RMW)
+atomic_min = _atomic("atomic_min", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("min", "atom.min", {"signed": "min", "unsigned": "umin"}, _ORDERED, vectors=_VECTOR_EXTREMES), "Make an element the smaller of itself and the value; its old value. Of floats the order of zeros, and what comes of a NaN, are the hardware's.", **_RMW)
+atomic_max = _atomic("atomic_max", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("max", "atom.max", {"signed": "max", "unsigned": "umax"}, _ORDERED, vectors=_VECTOR_EXTREMES), "Make an element the larger of itself and the value; its old value. Of floats likewise.", **_RMW)
 atomic_and = _atomic("atomic_and", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("and", "atom.and", {"signed": "and", "unsigned": "and"}, _WORDS), "Bitwise and into an element; its old value.", **_RMW)
 atomic_or = _atomic("atomic_or", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("or", "atom.or", {"signed": "or", "unsigned": "or"}, _WORDS), "Bitwise or into an element; its old value.", **_RMW)
 atomic_xor = _atomic("atomic_xor", f"(array, index, value: T, {_WHERE}) -> T", ToAtomic("xor", "atom.xor", {"signed": "xor", "unsigned": "xor"}, _WORDS), "Bitwise exclusive or into an element; its old value.", **_RMW)

@@ -49,7 +49,7 @@ def test_a_vector_compiles_for_its_least_target_and_is_refused_below(name: str, 
     values = "x[0], x[1]" if name == "atomic_cas" else "x[1]"
     kernel = written(f"x: Slice[{vector}], y: SliceMut[{vector}]", f"y[1] = {name}(y, 0, {values})")
     assert kernel.compile("cpu").code
-    if vector == "f16x2":
+    if form.least_capability < 90:
         assemble(kernel.ptx("sm_80"), "sm_80")
         return
     ptx = kernel.ptx("sm_90")
@@ -96,6 +96,26 @@ def test_sums(device: Any, vector: str) -> None:
     model[4] -= x.sum(0)
     model[6:8] += sums if on_shared else 0
     assert z.tolist() == model.tolist()
+
+
+@DEVICES
+@pytest.mark.parametrize("vector", sorted({vector for name, vector, _ in FORMS if name == "atomic_max"}))
+def test_extremes(device: Any, vector: str) -> None:
+    of = VECTORS[vector]
+    kernel = written(
+        f"x: Slice[{vector}], y: SliceMut[{vector}]",
+        "i = thread_index()\nif i in x:\n    atomic_min(y, 1 + i % 2, x[i])\n    atomic_max(y, 4, x[i], order='acq_rel')",
+        96,
+        'elements("x")',
+    )
+    x = np.random.default_rng(2).integers(-900, 900, (300, of.lanes)).astype(of.element.numpy)
+    x[x == 0] = 1
+    y = device.array(np.full(8 * of.lanes, 5, of.element.numpy))
+    kernel(device.array(x.reshape(-1)), y)
+    model = np.full((8, of.lanes), 5, of.element.numpy)
+    exact = x.astype(np.float64)
+    model[1:3], model[4] = [np.minimum(5, exact[first::2].min(0)) for first in (0, 1)], np.maximum(5, exact.max(0))
+    assert y.numpy().astype(np.float64).reshape(8, -1).tolist() == model.astype(np.float64).tolist()
 
 
 @DEVICES

@@ -20,6 +20,7 @@ from kdsl import (
     SliceMut,
     as_vectors,
     atomic_add,
+    atomic_and,
     atomic_max,
     elements,
     exp,
@@ -40,6 +41,7 @@ from kdsl import (
     sqrt,
     sweep,
     thread_index,
+    u32x4,
     warp_sum,
 )
 from kdsl.testing import devices
@@ -307,13 +309,19 @@ def test_an_atomic_operation() -> None:
     def wrong(y: SliceMut[f32x4]) -> None:
         atomic_max(y, 0, f32x4(1.0))
 
-    refused(wrong, "atomic_max() of f32x4 elements is on no target", "on numbers", at="y", hint="SliceMut of f32")
+    refused(wrong, "atomic_max() of f32x4 elements is on no target", "of vectors it takes f16x2", at="y", hint="SliceMut of f32")
 
     @one
     def type_(y: SliceMut[f64x2]) -> None:
         atomic_add(y, 0, f64x2(1.0))
 
     refused(type_, "atomic_add() of f64x2 elements is on no target", "f16x2, bf16x2", at="y", hint="SliceMut of f64")
+
+    @one
+    def bitwise(y: SliceMut[u32x4]) -> None:
+        atomic_and(y, 0, u32x4(1))
+
+    refused(bitwise, "atomic_and() of u32x4 elements is on no target", "it is on numbers", at="y", hint="SliceMut of u32")
 
     @one
     def shared(y: SliceMut[f32x4]) -> None:

@@ -1,4 +1,4 @@
-"""Atomic operations on vectors: sums number by number, and moves of 128 bits as one integer. The active lanes take turns."""
+"""Atomic operations on vectors: sums and extremes number by number, and moves of 128 bits as one integer. The active lanes take turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def _atomic(e: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
 
         address = b.gep(e.storage.start(element.memory), [of_lane(index)], source_etype=memory_type(of))
         given = [of_lane(a) for a in arguments]
-        olds = _moved(e, op, address, given) if whole else [_added(e, op, address, number, given[number]) for number in range(count)]
+        olds = (
+            _moved(e, op, address, given)
+            if whole
+            else [_changed(e, op, lowering.op, address, number, given[number]) for number in range(count)]
+        )
         for number, old in enumerate(olds):
             row = b.insert_element(b.extract_value(results, number), old, lane)
             results = b.insert_value(results, row, number)
@@ -46,12 +50,11 @@ def _atomic(e: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     return [Vector(b.extract_value(made, number)) for number in range(count)]
 
 
-def _added(e: Emission, op: nodes.Instruction, address: Any, number: int, value: Any) -> Any:
+def _changed(e: Emission, op: nodes.Instruction, kind: Any, address: Any, number: int, value: Any) -> Any:
     """One number of a vector, by the operation on numbers; its old value."""
     of, options = op.results[0], op.options
     scope: Any = options["scope"]
     order: Any = options["order"]
-    kind: Any = "add" if op.name == "atomic_add" else "sub"
     one = nodes.Atomic(
         location=op.location, type=of, name=op.name, op=kind, memory=op.elements[0].memory, indices=(), arguments=(),
         scope=scope, order=order, checked=False, site=0,
@@ -90,6 +93,6 @@ def _joined(b: ir.IRBuilder, kind: ir.Type, numbers: Sequence[Any]) -> Any:
     return b.bitcast(whole, _I128)
 
 
-EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = dict.fromkeys(
-    ("atomic_add", "atomic_sub", "atomic_exchange", "atomic_cas"), _atomic
-)
+EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes]]]] = {
+    name: _atomic for name, row in INTRINSICS.items() if isinstance(row.lowering, ToAtomic) and row.lowering.vectors
+}

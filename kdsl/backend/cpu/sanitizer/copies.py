@@ -31,7 +31,7 @@ def looked_at(e: SanitizedEmission, op: nodes.Instruction) -> Iterator[None]:
             allowed = _copy(e, op)
         case "ldmatrix" | "stmatrix":
             allowed = _matrices(e, op)
-        case "atomic_add" | "atomic_sub" | "atomic_exchange" | "atomic_cas":
+        case name if name.startswith("atomic_"):
             allowed = _atomic(e, op)
         case _:
             allowed = None

@@ -1,4 +1,4 @@
-"""Atomic operations on vectors (PTX ISA, "atom"): sums of packed and of several floats, and moves of 128 bits."""
+"""Atomic operations on vectors (PTX ISA, "atom"): sums of packed and of several floats, their extremes, and moves of 128 bits."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _parted(b: ir.IRBuilder, op: nodes.Instruction, whole: Any) -> Sequence[Any]
     return [b.extract_element(vector, _I32(lane)) for lane in range(len(op.results))]
 
 
-EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = dict.fromkeys(
-    ("atomic_add", "atomic_sub", "atomic_exchange", "atomic_cas"), _atomic
-)
+EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
+    name: _atomic for name, row in INTRINSICS.items() if isinstance(row.lowering, ToAtomic) and row.lowering.vectors
+}
 """By the name of the row."""
