@@ -72,7 +72,7 @@ def build(
             row,
             arguments=tuple(number for vector in arguments for number in vector),
             elements=(nodes.Element(memory_of(target), (*indices[:-1], first)),),
-            options={"vector": of.name, **options},
+            options={"vector": of.name, "checked": checked, **options},
             results=(of.element,) * of.lanes,
             variant=variant,
         )

@@ -9,6 +9,7 @@ import pytest
 from written import BLOCKS, poison, written
 
 import kdsl
+from kdsl.cli.explain import accesses
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic
 from kdsl.lang.types import DTYPES
 from kdsl.lang.vectors import VECTORS
@@ -189,3 +190,14 @@ def test_rows_and_the_parts_of_a_warp(device: Any) -> None:
     for i in range(0, 40, 3):
         y[i % 2, 2 * (i // 20) : 2 * (i // 20) + 2] += x[i % 2, 2:4]
     assert held[1].numpy().tolist() == y.tolist()
+
+
+def test_explain_lists_their_checks() -> None:
+    kernel = written(
+        "y: SliceMut[f32x4], n: i64",
+        "atomic_add(y, n, f32x4(1.0))\nif thread_index() in y:\n    atomic_add(y, thread_index(), f32x4(1.0))",
+    )
+    assert [(a.state, a.operation, a.array) for a in accesses(kernel.ir())] == [
+        ("remains", "atomic", "y"),
+        ("proved", "atomic", "y"),
+    ]
