@@ -190,16 +190,20 @@ def explain(kernel: Kernel, settings: Mapping[str, Any], targets: Sequence[str],
 
 def accesses(kernel: nodes.Kernel) -> list[Access]:
     """Accesses by their place in the source."""
-    places: dict[tuple[str, str, str, int, int], list[nodes.Access | nodes.Check]] = {}
+    places: dict[tuple[str, str, str, int, int], list[tuple[nodes.Location, bool]]] = {}
+
+    def add(verb: str, memory: nodes.Memory, at: nodes.Location, checked: bool) -> None:
+        places.setdefault((verb, memory.name, at.file, at.line, at.column), []).append((at, checked))
+
     for op in nodes.walk(kernel.body):
         if isinstance(op, nodes.Access | nodes.Check):
-            at = op.location
-            verb = _VERBS[kernel.sites[op.site].kind]
-            places.setdefault((verb, op.memory.name, at.file, at.line, at.column), []).append(op)
+            add(_VERBS[kernel.sites[op.site].kind], op.memory, op.location, isinstance(op, nodes.Check) or op.checked)
+        elif isinstance(op, nodes.Instruction) and "checked" in op.options:  # an atomic operation on a vector
+            add("atomic", op.elements[0].memory, op.location, bool(op.options["checked"]))
     passed_on = {file: _passes_unchecked_on(file) for file in _files(kernel)}
     found = []
     for (verb, array, file, line, column), ops in places.items():
-        at, checked = ops[0].location, sum(isinstance(op, nodes.Check) or op.checked for op in ops)
+        at, checked = ops[0][0], sum(checked for _, checked in ops)
         if checked:
             state = "remains"
         elif checks_now() == "none" or re.search(rf"\b{re.escape(array)}\s*\.\s*unchecked\b", _text(at)):

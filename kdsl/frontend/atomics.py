@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from kdsl.frontend import memory, parts, structs
+from kdsl.frontend import atomic_vectors, memory, parts, structs
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce
 from kdsl.frontend.values import ArrayRef, Nothing, Place, RemoteRef, Text, Value, ViewRef, describe
@@ -29,10 +29,21 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
     assert isinstance(target, ViewRef | ArrayRef | RemoteRef)
     # the index stands in a call and is checked like one in brackets
     bracketed = ast.copy_location(ast.Subscript(array_place, places["index"], ast.Load()), node)  # type: ignore[arg-type]  # both are expressions
+    own = target.own if isinstance(target, RemoteRef) else target
+    if own.vector is not None:
+        of_vectors = atomic_vectors.form_of(ctx, row, own, array_place)
+        if isinstance(target, RemoteRef):
+            hint = f"change its numbers one by one, in a shared array of {of_vectors.element}"
+            raise ctx.error(f"{row.name}() of {of_vectors} elements of another block", array_place, hint)
+        options = {
+            "scope": choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"]),
+            "order": choice(ctx, row, "order", given["order"], lowering.orders, places["order"]),
+        }
+        return atomic_vectors.build(ctx, row, target, given, places, bracketed, options)
     place = parts.along(ctx, target, given["index"], bracketed) if isinstance(held.type, StructType) else None
     of = _number_type(ctx, row, lowering, held, place, array_place if place is None else places["index"])
-    scope = _choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"])
-    order = _choice(ctx, row, "order", given["order"], lowering.orders, places["order"])
+    scope = choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"])
+    order = choice(ctx, row, "order", given["order"], lowering.orders, places["order"])
     rank: nodes.ValueOp | None = target.rank if isinstance(target, RemoteRef) else None
     if place is not None:
         indices, checked = place.indices, structs.must_check(ctx, place, memory.touch_shared)
@@ -84,9 +95,6 @@ def _shared_memory(ctx: Context, row: Intrinsic, target: Value, place: ast.AST) 
         raise ctx.error(
             f"{row.name}() on `{held.name}`, a local array, which no other thread sees", place, "use a shared_array, or plain operations"
         )
-    if not isinstance(target, RemoteRef) and target.vector is not None:
-        hint = f"change its numbers one by one, in a {'SliceMut' if isinstance(target, ViewRef) else 'shared array'} of {held.type}"
-        raise ctx.error(f"{row.name}() of {target.vector} elements: no target has atomic operations on vectors", place, hint)
     return held
 
 
@@ -107,7 +115,8 @@ def _number_type(ctx: Context, row: Intrinsic, lowering: ToAtomic, held: nodes.M
     return of
 
 
-def _choice(ctx: Context, row: Intrinsic, what: str, value: Value, allowed: tuple[str, ...], place: ast.AST) -> Any:
+def choice(ctx: Context, row: Intrinsic, what: str, value: Value, allowed: tuple[str, ...], place: ast.AST) -> Any:
+    """One of some words, which a text in the kernel names."""
     if isinstance(value, Text) and value.value in allowed:
         return value.value
     names = ", ".join(f'"{name}"' for name in allowed)

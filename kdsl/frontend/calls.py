@@ -191,6 +191,24 @@ def _to_fma(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) 
     return ctx.fma(*_floats(ctx, row, arguments, 3, node))
 
 
+def _to_ternary(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    lowering = row.lowering
+    assert isinstance(lowering, table.ToTernary)
+    expect_count(ctx, row.name, arguments, 3, node, row.name + row.signature)
+    names = [name for name, _ in row.parameters]
+    wanted = [U32, U32, U32]
+    if lowering.op == "dot":
+        for position, value in enumerate(arguments[:2]):
+            number = scalar(ctx, value, place_of(node, position, names[position]), f"an argument of {row.name}()")
+            wanted[position] = U32 if not is_loose(ctx, number) and type_of(number) is U32 else I32
+        wanted[2] = I32 if I32 in wanted[:2] else U32
+    operands = (
+        coerce(ctx, value, of, place_of(node, position, name), f"`{name}` of {row.name}()")
+        for position, (value, of, name) in enumerate(zip(arguments, wanted, names, strict=True))
+    )
+    return ctx.ternary(lowering.op, *operands)
+
+
 def _to_scale(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     number, exponent = (scalar(ctx, value, place_of(node, i), f"an argument of {row.name}()") for i, value in enumerate(arguments))
     of = type_of(number)
@@ -235,8 +253,9 @@ def _to_barrier(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Ca
 def _to_fence(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     lowering = row.lowering
     assert isinstance(lowering, table.ToFence)
-    expect_count(ctx, row.name, arguments, 0, node, row.name + row.signature)
-    ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope))
+    expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
+    order = atomics.choice(ctx, row, "order", arguments[0], lowering.orders, place_of(node, 0, "order"))
+    ctx.emit(nodes.Fence(location=ctx.location, name=row.name, scope=lowering.scope, order=order))
     return Nothing()
 
 
@@ -308,6 +327,7 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToUnary: _to_unary,
     table.ToBinary: _to_binary,
     table.ToFma: _to_fma,
+    table.ToTernary: _to_ternary,
     table.ToScale: _to_scale,
     table.ToApproximation: _to_approximation,
     table.ToBitcast: _to_bitcast,

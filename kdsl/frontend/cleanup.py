@@ -5,7 +5,8 @@ from __future__ import annotations
 from kdsl.ir import nodes
 
 _PURE = (
-    nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Unary, nodes.Binary, nodes.Fma, nodes.Scale, nodes.Compare,
+    nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Unary, nodes.Binary, nodes.Ternary, nodes.Fma,
+    nodes.Scale, nodes.Compare,
     nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Approximation, nodes.Get,
 )  # fmt: skip
 

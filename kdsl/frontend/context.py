@@ -326,6 +326,10 @@ class Context:
                 return self.constant(a.type, value)
         return self._weakly(self._number(("fma", a, b, c), nodes.Fma(location=self.location, type=a.type, a=a, b=b, c=c)), a, b, c)
 
+    def ternary(self, op: Any, a: nodes.ValueOp, b: nodes.ValueOp, c: nodes.ValueOp) -> nodes.ValueOp:
+        """A `Ternary`."""
+        return self._number((op, a, b, c), nodes.Ternary(location=self.location, type=c.type, op=op, a=a, b=b, c=c))
+
     def scale(self, value: nodes.ValueOp, exponent: nodes.ValueOp) -> nodes.ValueOp:
         """A `Scale`."""
         made = nodes.Scale(location=self.location, type=value.type, value=value, exponent=exponent)

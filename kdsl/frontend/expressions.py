@@ -47,7 +47,7 @@ from kdsl.lang.vectors import VectorType
 _CHEAP: Final = 8
 """So many pure operations are evaluated rather than jumped over."""
 _PURE: Final = (
-    nodes.Constant, nodes.Unary, nodes.Binary, nodes.Fma, nodes.Scale, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Get,
+    nodes.Constant, nodes.Unary, nodes.Binary, nodes.Ternary, nodes.Fma, nodes.Scale, nodes.Compare, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Get,
 )  # fmt: skip
 
 

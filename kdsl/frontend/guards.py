@@ -6,15 +6,16 @@ A failed check is recorded like that of a single access, and the instruction is 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeGuard
 
+from kdsl.frontend import vectors
 from kdsl.frontend.context import Context
 from kdsl.frontend.multiples import multiple_of
 from kdsl.frontend.proofs import bounds, run_inside_view
 from kdsl.frontend.values import ArrayRef, BarrierRef, Value, ViewRef
 from kdsl.ir import nodes
-from kdsl.lang.types import BOOL, I64
+from kdsl.lang.types import BOOL, I64, DType
 
 
 def memory_of(ref: ViewRef | ArrayRef | BarrierRef) -> nodes.Memory:
@@ -70,7 +71,7 @@ def begin_at(memory: nodes.Array | nodes.SharedView, alignment: int) -> None:
 class Guard:
     """What must hold at run time for an instruction to be done."""
 
-    def __init__(self, ctx: Context, name: str, kind: Literal["load", "store", "copy"]) -> None:
+    def __init__(self, ctx: Context, name: str, kind: Literal["load", "store", "copy", "atomic"]) -> None:
         self.ctx = ctx
         self.name = name
         """The instruction, for people."""
@@ -100,6 +101,30 @@ class Guard:
             return
         extents = extents_of(ctx, ref)
         spans = [*(ctx.constant(I64, 1) for _ in places[1:]), ctx.constant(I64, count) if touched is None else touched]
+        self._require_inside(memory_of(ref), places, spans, extents, touched=touched, idle=idle)
+
+    def vector_inside(self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...]) -> None:
+        """The vector at `places`, of which the last one counts in vectors, is inside."""
+        ctx = self.ctx
+        assert ref.vector is not None
+        if isinstance(ref, ViewRef):
+            extents = [vectors.extent(ctx, ref, dimension) for dimension in range(ref.view.rank)]
+        else:
+            extents = [ctx.constant(I64, extent) for extent in ref.shape]
+        self._require_inside(memory_of(ref), places, [ctx.constant(I64, 1)] * len(places), extents, lanes=ref.vector.lanes)
+
+    def _require_inside(
+        self,
+        memory: nodes.Memory,
+        places: tuple[nodes.ValueOp, ...],
+        spans: Sequence[nodes.ValueOp],
+        extents: Sequence[nodes.ValueOp],
+        *,
+        lanes: int = 1,
+        touched: nodes.ValueOp | None = None,
+        idle: nodes.ValueOp | None = None,
+    ) -> None:
+        ctx = self.ctx
         insides = [self._fits(place, span, extent) for place, span, extent in zip(places, spans, extents, strict=True)]
         holds = insides[0]
         for inside in insides[1:]:
@@ -118,7 +143,7 @@ class Guard:
             nothing = none if nothing is None else ctx.binary("or", nothing, none)
         if nothing is not None:
             holds = ctx.binary("or", nothing, holds)
-        self._require(holds, ctx.new_site(self.kind, memory_of(ref).name, memory_of(ref)), (dimension, index, extent))
+        self._require(holds, ctx.new_site(self.kind, memory.name, memory, lanes=lanes), (dimension, index, extent))
 
     def _refuse_outside(self, memory: nodes.Memory, place: nodes.ValueOp, count: int, node: ast.AST) -> None:
         extent = known_extents(memory)[-1]
@@ -223,6 +248,12 @@ class Guard:
             return
         self._if(self._condition(), action)
 
+    def do_for_results(self, action: Callable[[], tuple[nodes.ValueOp, ...]], types: Sequence[DType]) -> tuple[nodes.ValueOp, ...]:
+        """Do something of the thread's own, if all that is required holds; its results, of these types, are 0 if not."""
+        if not self.conditions:
+            return action()
+        return self._kept(self._condition(), action, tuple(self.ctx.new_variable(self.name, of) for of in types))
+
     def do_by_warp(
         self, action: Callable[[], tuple[nodes.ValueOp, ...]], results: tuple[nodes.Variable, ...] = ()
     ) -> tuple[nodes.ValueOp, ...]:
@@ -232,6 +263,13 @@ class Guard:
         ctx = self.ctx
         holds = nodes.Exchange(location=ctx.location, type=BOOL, name="warp_all", arguments=(self._condition(),))
         ctx.emit(holds)
+        return self._kept(holds, action, results)
+
+    def _kept(
+        self, holds: nodes.ValueOp, action: Callable[[], tuple[nodes.ValueOp, ...]], results: tuple[nodes.Variable, ...]
+    ) -> tuple[nodes.ValueOp, ...]:
+        """The results of something that is done if a condition holds, through variables."""
+        ctx = self.ctx
         for variable in results:
             ctx.set(variable, ctx.constant(variable.type, 0))
 

@@ -26,7 +26,8 @@ class Element:
 
 @dataclass(eq=False, kw_only=True)
 class Instruction(Op):
-    """A row of the table whose lowering is `ToInstruction`. What it yields are its `Result`s, which follow it in the same block, in order."""
+    """A row of the table whose lowering is `ToInstruction`, or an atomic operation (`ToAtomic`) on a vector. What it yields are its
+    `Result`s, which follow it in the same block, in order."""
 
     name: str
     """Its row."""

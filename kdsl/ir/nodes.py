@@ -54,6 +54,7 @@ from kdsl.ir.together import OrderName as OrderName
 from kdsl.ir.together import ScopeName as ScopeName
 from kdsl.ir.together import Sleep as Sleep
 from kdsl.ir.values import BINARY as BINARY
+from kdsl.ir.values import TERNARY as TERNARY
 from kdsl.ir.values import UNARY as UNARY
 from kdsl.ir.values import Approximation as Approximation
 from kdsl.ir.values import Binary as Binary
@@ -71,6 +72,8 @@ from kdsl.ir.values import Scale as Scale
 from kdsl.ir.values import Select as Select
 from kdsl.ir.values import Special as Special
 from kdsl.ir.values import SpecialName as SpecialName
+from kdsl.ir.values import Ternary as Ternary
+from kdsl.ir.values import TernaryName as TernaryName
 from kdsl.ir.values import Unary as Unary
 from kdsl.ir.values import UnaryName as UnaryName
 from kdsl.ir.vector import LoadVector as LoadVector
@@ -267,7 +270,7 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.operand,)
         case Binary() | Compare():
             return (op.left, op.right)
-        case Fma():
+        case Fma() | Ternary():
             return (op.a, op.b, op.c)
         case Scale():
             return (op.value, op.exponent)

@@ -93,7 +93,7 @@ class _Printer:
                 values = ", ".join(use(value) for value in op.values)
                 self.line(indent, f"store {op.lanes} of {self.element(op)} = ({values}){_check(op)}", op)
             case nodes.Fence():
-                self.line(indent, f"fence {op.scope}", op)
+                self.line(indent, f"fence {op.scope}{'' if op.order == 'seq_cst' else f' {op.order}'}", op)
             case nodes.Instruction():
                 parts = [self.element(element) for element in op.elements] + [use(a) for a in op.arguments]
                 parts += [f"{name}={value}" for name, value in op.options.items()]
@@ -143,7 +143,7 @@ class _Printer:
                 return f"len({op.view.name})" if op.view.rank == 1 else f"{op.view.name}.shape[{op.dimension}]"
             case nodes.Special():
                 return op.name
-            case nodes.Unary() | nodes.Binary() | nodes.Compare():
+            case nodes.Unary() | nodes.Binary() | nodes.Ternary() | nodes.Compare():
                 return f"{op.op}({arguments})"
             case nodes.Get():
                 return self.variables[op.variable]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdsl.ir import nodes
-from kdsl.lang.intrinsics import INTRINSICS
+from kdsl.lang.intrinsics import IN_CLUSTER, INTRINSICS
 
 
 def rows_of(op: nodes.Op) -> tuple[str, ...]:
@@ -13,6 +13,8 @@ def rows_of(op: nodes.Op) -> tuple[str, ...]:
         isinstance(op, nodes.Special) and op.name in INTRINSICS
     ):
         variant = op.variant if isinstance(op, nodes.Instruction) else ""
+        if isinstance(op, nodes.Atomic) and op.scope == "cluster":
+            variant = IN_CLUSTER
         found = (f"{op.name}:{variant}" if variant else op.name,)
     if isinstance(op, nodes.Approximation):
         found = (f"{op.name}:{op.type}" if op.type.name in INTRINSICS[op.name].variants else op.name,)

@@ -36,7 +36,7 @@ class Agreed(ValueOp):
     site: int
 
 
-ScopeName: TypeAlias = Literal["block", "device", "system"]
+ScopeName: TypeAlias = Literal["block", "cluster", "device", "system"]
 
 
 OrderName: TypeAlias = Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"]
@@ -98,11 +98,13 @@ class Clock(ValueOp):
 
 @dataclass(eq=False, kw_only=True)
 class Fence(Op):
-    """Accesses of the thread before it come before those after it, for all threads of `scope`; fences of a scope have one order."""
+    """Accesses of the thread before it come before those after it, for all threads of `scope`."""
 
     name: str
     """Its row in the table."""
     scope: ScopeName
+    order: OrderName = "seq_cst"
+    """`seq_cst`: fences of a scope have one order; `acq_rel`: it acquires and releases only."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -160,6 +160,8 @@ class Uniformity:
                 return self._loaded(op)
             case nodes.Result() if isinstance(op.of, nodes.LoadVector):
                 return self._loaded(op.of)
+            case nodes.Result() if INTRINSICS[op.of.name].uniform:
+                return Level.BLOCK
             case nodes.Atomic() | nodes.Clock() | nodes.Result():
                 return Level.LANE
             case nodes.Exchange():
@@ -167,7 +169,7 @@ class Uniformity:
                 assert isinstance(lowering, ToExchange)
                 if op.mask is not None:
                     return Level.LANE  # each set of lanes has a result of its own
-                if lowering.kind == "scan" or (lowering.kind == "match" and not lowering.uniform):
+                if lowering.kind in ("scan", "exclusive") or (lowering.kind == "match" and not lowering.uniform):
                     return Level.LANE
                 whole = Level.BLOCK if self.kernel.threads <= nodes.WARP_SIZE else Level.GROUP
                 return whole if lowering.uniform and self.lanes == nodes.WARP_SIZE else self._most(op.arguments)

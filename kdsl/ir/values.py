@@ -142,6 +142,27 @@ class Fma(ValueOp):
     c: ValueOp
 
 
+TernaryName: TypeAlias = Literal["funnel_left", "funnel_right", "permute", "dot"]
+
+
+TERNARY: Final[dict[str, str]] = {
+    "funnel_left": "u32: bits 32 to 63 of ((b << 32) | a) << (c % 32)",
+    "funnel_right": "u32: bits 0 to 31 of ((b << 32) | a) >> (c % 32)",
+    "permute": "u32: byte k is the one of (b << 32) | a that bits 4 k to 4 k + 2 of c number; if bit 4 k + 3 of c is set, eight times its highest bit",
+    "dot": "c plus the sum of byte k of a times byte k of b, wrapping; a and b are i32 or u32, and so are their bytes; u32 if both are, else i32",
+}
+
+
+@dataclass(eq=False, kw_only=True)
+class Ternary(ValueOp):
+    """`op` applied to three integers of 32 bits; meanings in `TERNARY`."""
+
+    op: TernaryName
+    a: ValueOp
+    b: ValueOp
+    c: ValueOp
+
+
 @dataclass(eq=False, kw_only=True)
 class Scale(ValueOp):
     """value * 2 ** exponent, rounded once: of a normal float near 1, or a NaN, and an integer of its width within twice the exponents of the type (for a NaN

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToApproximation, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import BOOL, F32, F64, I64, U32, DType
+from kdsl.lang.types import BOOL, F32, F64, I32, I64, U32, DType
 from kdsl.lang.vectors import vector_type
 
 
@@ -119,6 +119,11 @@ class _Verifier:
             case nodes.Fma():
                 self.same((op.type, op.a.type, op.b.type, op.c.type), op)
                 self.require(op.type.is_float, "fma takes floats", op)
+            case nodes.Ternary():
+                self.require(all(value.type in (I32, U32) for value in (op, op.a, op.b, op.c)), f"{op.op} is of 32 bits", op)
+                self.same((op.type, op.c.type), op)
+                unsigned = U32 if op.a.type is U32 and op.b.type is U32 else I32
+                self.require(op.type is unsigned and (op.op == "dot" or unsigned is U32), f"{op.op} fits {op.type}", op)
             case nodes.Scale():
                 self.same((op.type, op.value.type), op)
                 fits = op.exponent.type.is_signed and op.exponent.type.is_integer and op.exponent.type.bits == op.type.bits
@@ -165,7 +170,10 @@ class _Verifier:
                 self.row(op, ToClock)
                 self.require(op.type is I64, "a clock is an i64", op)
             case nodes.Instruction():
-                self.row(op, ToInstruction)
+                if op.name.startswith("atomic_"):
+                    self.atomic_vector(op)
+                else:
+                    self.row(op, ToInstruction)
                 self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
                     self.place(element.memory, element.indices, (), op)
@@ -173,7 +181,7 @@ class _Verifier:
                 self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an operation has the result", op)
             case nodes.Fence():
                 self.row(op, ToFence)
-                self.require(op.scope in SCOPES, "a scope exists", op)
+                self.require(op.scope in SCOPES and op.order in ("acq_rel", "seq_cst"), "scope and order exist", op)
             case nodes.Sleep():
                 self.row(op, ToSleep)
                 self.require(op.nanoseconds.type is U32, "a time to sleep is a u32", op)
@@ -235,6 +243,18 @@ class _Verifier:
         if isinstance(memory, nodes.View):
             self.require(memory.written and memory.read and memory.kind == "SliceMut", "what is changed is declared as changed", op)
             self.require(memory.witness is None, "an atomic operation goes through no witness", op)
+
+    def atomic_vector(self, op: nodes.Instruction) -> None:
+        self.row(op, ToAtomic)
+        lowering, of, lanes = INTRINSICS[op.name].lowering, op.elements[0].memory.type, len(op.results)
+        assert isinstance(lowering, ToAtomic)
+        vector = vector_type(of, lanes)
+        self.require(
+            vector is not None and vector.name in lowering.vectors and op.options["vector"] == vector.name, f"{op.name} fits {of}", op
+        )
+        self.require(op.options["order"] in lowering.orders and op.options["scope"] in SCOPES, "order and scope fit", op)
+        self.same((of, *op.results, *(a.type for a in op.arguments)), op)
+        self.require(len(op.arguments) == lanes * (2 if lowering.op == "cas" else 1), "an atomic operation has its arguments", op)
 
     def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
         memory, field = op.memory, op.field

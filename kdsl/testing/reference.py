@@ -19,6 +19,7 @@ from kdsl.lang.intrinsics import (
     ToFrontend,
     ToSleep,
     ToSpecial,
+    ToTernary,
 )
 
 _INTRODUCTION: Final = """# Intrinsics
@@ -43,12 +44,16 @@ structs it goes on to a number in one, as in `(i, "count")` or `(i, "counts", k)
 checked like any other: an operation outside is left out, gives 0, and is reported as a `BoundsError`. The access goes through no witness, so
 a `DisjointSlice` is refused, and the view counts as written.
 
-`scope` says among which threads the operation is indivisible: `"block"`, `"device"` or `"system"`. `order` is its memory order: `"relaxed"`,
+`scope` says among which threads the operation is indivisible: `"block"`, `"cluster"` (from `sm_90` on; on the CPU it is the device), `"device"` or
+`"system"`. `order` is its memory order: `"relaxed"`,
 `"acquire"`, `"release"`, `"acq_rel"` or `"seq_cst"` (a load does not release, a store does not acquire), as in the memory models of PTX and
 C++. The instruction carries both as they are written.
 
 An operation on a type that is not in its row is an error when the kernel is compiled. Sums of `bf16` are an instruction from `sm_90` on and a loop of
-`atom.cas` below. No target has the smaller or larger of floats; a loop does it:
+`atom.cas` below. Of vectors (`SliceMut[f32x4]`, or `as_vectors`) each number is changed indivisibly, not the vector as a whole; those of 128 bits that
+`atomic_exchange` and `atomic_cas` move are one piece. `f16x2` works on every target, the others from `sm_90` on; sums of more than 4 bytes, and the
+smaller and larger, are in device memory only (PTX 8.1), moves of 128 bits need PTX 8.4. Numbers of `f32` and `f64` have no smaller or larger on any
+target; a loop does it:
 ```python
 import numpy as np
 
@@ -97,11 +102,11 @@ _Test = Callable[[Intrinsic], bool]
 _GROUPS: Final[tuple[tuple[str, _Test], ...]] = (
     ("Where the thread stands", lambda r: isinstance(r.lowering, ToSpecial) or (isinstance(r.lowering, ToFrontend) and r.name.startswith(_PLACES))),
     ("Arrays, loops, compile time", lambda r: isinstance(r.lowering, ToFrontend)),
-    ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence) or r.name == "sync_warp"),
-    ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange)),
+    ("Barrier and fences", lambda r: isinstance(r.lowering, ToBarrier | ToFence) or r.name.startswith("sync_threads_") or r.name == "sync_warp"),
+    ("Exchange between lanes", lambda r: isinstance(r.lowering, ToExchange) or r.name == "active_mask"),
     ("Atomic operations", lambda r: isinstance(r.lowering, ToAtomic)),
     ("Time", lambda r: isinstance(r.lowering, ToClock | ToSleep)),
-    ("Bits", lambda r: isinstance(r.lowering, ToBitcast) or ": I" in r.signature),
+    ("Bits", lambda r: isinstance(r.lowering, ToBitcast | ToTernary) or ": I" in r.signature),
     ("Arithmetic", lambda r: True),
 )  # fmt: skip
 
@@ -128,7 +133,7 @@ def _table(title: str, rows: Iterable[Intrinsic]) -> str:
     atomic = title == "Atomic operations"
     lines = ["| | " + ("elements | " if atomic else "") + "meaning | section | |", "|---|" + ("---|" if atomic else "") + "---|---|---|"]
     for row in rows:
-        types = f"{', '.join(row.lowering.types)} | " if isinstance(row.lowering, ToAtomic) else ""
+        types = f"{', '.join((*row.lowering.types, *row.lowering.vectors))} | " if isinstance(row.lowering, ToAtomic) else ""
         lines.append(f"| `{row.name}{row.signature}` | {types}{_cell(row.doc)} | {row.isa} | {_remarks(row)} |")
     return "\n".join(lines) + "\n"
 

@@ -168,7 +168,7 @@ def product_of_border(*, a_across: bool, rest: bool = True, early: bool = False)
             f"a.shape[{inner}] == b.shape[2]",
             f"c.shape[2] == a.shape[{5 - inner}]",
             "c.shape[3] <= b.shape[3]",
-            f"e.rows == c.shape[2] or e.rows < c.shape[2] and e.rows == e.rows // 4 * 4",
+            "e.rows == c.shape[2] or e.rows < c.shape[2] and e.rows == e.rows // 4 * 4",
             f"e.columns == c.shape[3] or e.columns < c.shape[3] and e.columns == e.columns // {FOOT[1]} * {FOOT[1]}",
             *(() if rest else (f"b.shape[2] == b.shape[2] // {DEPTH} * {DEPTH}",)),
         ),

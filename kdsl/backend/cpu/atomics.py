@@ -21,14 +21,16 @@ from kdsl.lang.intrinsics import INTRINSICS, ToAtomic
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
-_ORDERS: Final = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "seq_cst": "seq_cst"}
-_ORDERS_OF_FAILURE: Final = {
+ORDERS: Final = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "seq_cst": "seq_cst"}
+"""Memory orders as LLVM calls them."""
+ORDERS_OF_FAILURE: Final = {
     "relaxed": "monotonic",
     "acquire": "acquire",
     "release": "monotonic",
     "acq_rel": "acquire",
     "seq_cst": "seq_cst",
 }
+"""What is left of them for a compare-and-swap that finds something else."""
 
 
 def value(emission: Emission, op: nodes.Atomic) -> Lanes:
@@ -46,7 +48,7 @@ def value(emission: Emission, op: nodes.Atomic) -> Lanes:
 
 def fence(emission: Emission, op: nodes.Fence) -> None:
     """Threads of a block share a thread of the processor, so among them only the compiler must keep the order."""
-    emission.builder.fence("seq_cst", "singlethread" if op.scope == "block" else None)
+    emission.builder.fence(ORDERS[op.order], "singlethread" if op.scope == "block" else None)
 
 
 def _in_turn(e: Emission, op: nodes.Atomic, index: Lanes, arguments: list[Lanes], mask: Mask) -> Any:
@@ -58,14 +60,14 @@ def _in_turn(e: Emission, op: nodes.Atomic, index: Lanes, arguments: list[Lanes]
             return value.scalar if isinstance(value, Uniform) else b.extract_element(e.lanes.vector(value), lane)
 
         address = b.gep(e.storage.start(op.memory), [of_lane(index)], source_etype=memory_type(op.type))
-        one = _Turn(e, op, address)
-        old = (one.alone if isinstance(op.memory, nodes.Array | nodes.SharedView) else one.among_threads)([of_lane(a) for a in arguments])
+        one = Turn(e, op, address)
+        old = one.old([of_lane(a) for a in arguments])
         return b.insert_element(results, ir.Constant(value_type(op.type), 0) if op.op == "store" else old, lane)
 
     return each_lane(e, mask, turn, ir.Constant(value_type(op.type, e.width), None))
 
 
-class _Turn:
+class Turn:
     """The operation of one lane, on the element at an address."""
 
     def __init__(self, emission: Emission, op: nodes.Atomic, address: Any) -> None:
@@ -75,6 +77,10 @@ class _Turn:
         lowering = INTRINSICS[op.name].lowering
         assert isinstance(lowering, ToAtomic)
         self.llvm = lowering.llvm.get(op.type.kind, "")
+
+    def old(self, arguments: list[Any]) -> Any:
+        """Do it; the old value."""
+        return (self.alone if isinstance(self.op.memory, nodes.Array | nodes.SharedView) else self.among_threads)(arguments)
 
     def _marked(self, access: Any) -> Any:
         self.e.storage.mark(access, self.op.memory)
@@ -89,7 +95,7 @@ class _Turn:
 
     def among_threads(self, arguments: list[Any]) -> Any:
         """With an instruction of the processor, or a loop of compare-and-swap; the old value."""
-        b, op, order = self.e.builder, self.op, _ORDERS[self.op.order]
+        b, op, order = self.e.builder, self.op, ORDERS[self.op.order]
         match op.op:
             case "load":
                 loaded = b.load_atomic(self.address, order, op.type.itemsize, typ=ir.IntType(op.type.bits))
@@ -98,7 +104,7 @@ class _Turn:
                 return self._value(self._marked(b.atomic_rmw("xchg", self.address, self._bits(arguments[0]), order)))
             case "cas":
                 compare, new = map(self._bits, arguments)
-                exchanged = self._marked(b.cmpxchg(self.address, compare, new, order, _ORDERS_OF_FAILURE[op.order]))
+                exchanged = self._marked(b.cmpxchg(self.address, compare, new, order, ORDERS_OF_FAILURE[op.order]))
                 return self._value(b.extract_value(exchanged, 0))
             case _ if op.type.is_float and op.type.bits == 16:
                 return self._until_alone(arguments, order)
@@ -114,7 +120,7 @@ class _Turn:
         b.position_at_end(again)
         seen = b.phi(ir.IntType(16))
         seen.add_incoming(first, before)
-        exchanged = self._marked(b.cmpxchg(self.address, seen, self._new(seen, arguments), order, _ORDERS_OF_FAILURE[op.order]))
+        exchanged = self._marked(b.cmpxchg(self.address, seen, self._new(seen, arguments), order, ORDERS_OF_FAILURE[op.order]))
         seen.add_incoming(b.extract_value(exchanged, 0), b.block)
         b.cbranch(b.extract_value(exchanged, 1), done, again)
         b.position_at_end(done)

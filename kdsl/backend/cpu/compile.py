@@ -39,7 +39,9 @@ def group_width(kernel: nodes.Kernel, host: HostCpu) -> int:
 
 def _exchanges(op: nodes.Op) -> bool:
     """Whether an operation is one of a whole warp."""
-    return isinstance(op, nodes.Exchange) or (isinstance(op, nodes.Instruction) and INTRINSICS[op.name].convergence == "warp")
+    if isinstance(op, nodes.Instruction):
+        return INTRINSICS[op.name].convergence == "warp" or op.name == "active_mask"
+    return isinstance(op, nodes.Exchange)
 
 
 def build_module(kernel: nodes.Kernel, host: HostCpu) -> tuple[ir.Module, str, int]:

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu import matches
 from kdsl.backend.cpu.lanes import I32, Lanes, Uniform, Vector, constant_of
+from kdsl.backend.llvm.identities import identity
 from kdsl.backend.llvm.module import value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
@@ -75,7 +76,9 @@ class Exchanges:
         if row.kind == "reduce":
             return Uniform(self._reduce(row.mode, op.type, self.e.lanes.vector(argument)))
         if row.kind == "scan":
-            return Vector(self._scan(op.type, self.e.lanes.vector(argument)))
+            return Vector(self._scan(row.mode, op.type, self.e.lanes.vector(argument)))
+        if row.kind == "exclusive":
+            return Vector(self._exclusive(row.mode, op.type, self.e.lanes.vector(argument)))
         if row.kind == "match":
             return matches.match(self.e, row.mode, op.arguments[0].type, argument)
         if isinstance(argument, Uniform):
@@ -121,19 +124,31 @@ class Exchanges:
             width = half
         return b.extract_element(vector, ir.Constant(I32, 0))
 
-    def _scan(self, of: DType, vector: Any) -> Any:
+    def _scan(self, mode: str, of: DType, vector: Any) -> Any:
         """In the round of d, a lane with the bit d adds what the last of the d lanes below its own d has: all of theirs together."""
         e = self.e
         b = e.builder
         if e.mask is not None:
-            vector = b.select(e.mask, vector, e.vectors.constant(of, _neutral("add", of)))
+            vector = b.select(e.mask, vector, e.vectors.constant(of, _neutral(mode, of)))
         distance = 1
         while distance < _LANES:
             below = self._permute(vector, [lane & -(2 * distance) | (distance - 1) for lane in range(_LANES)])
             takes = ir.Constant(e.masks.type, [int(lane & distance != 0) for lane in range(_LANES)])
-            vector = b.select(takes, e.vectors.combine("add", of, below, vector), vector)
+            vector = b.select(takes, e.vectors.combine(mode, of, below, vector), vector)
             distance *= 2
         return vector
+
+    def _exclusive(self, mode: str, of: DType, vector: Any) -> Any:
+        """What the scan gives the lane below, which is that of the next one below that takes part; the identity where none does."""
+        e = self.e
+        b, bits = e.builder, e.masks.bits
+        scanned = self._scan(mode, of, vector)
+        below = self._permute(scanned, [max(lane - 1, 0) for lane in range(_LANES)])
+        present = e.masks.packed(e.mask) if e.mask is not None else ir.Constant(bits, -1)
+        # none takes part below the first one, nor in lanes up to it
+        lowest = b.and_(present, b.neg(present))
+        first = e.masks.unpacked(b.or_(lowest, b.sub(lowest, ir.Constant(bits, 1))))
+        return b.select(first, e.vectors.constant(of, identity(mode, of)), below)
 
     def _part(self, vector: Any, first: int, count: int) -> Any:
         indices = ir.Constant(ir.VectorType(I32, count), list(range(first, first + count)))

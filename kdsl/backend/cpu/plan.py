@@ -421,6 +421,7 @@ def _flat_cost(op: nodes.If) -> int:
             case (
                 nodes.Unary()
                 | nodes.Binary()
+                | nodes.Ternary()
                 | nodes.Fma()
                 | nodes.Scale()
                 | nodes.Compare()

@@ -24,6 +24,7 @@ PURE: Final = (
     nodes.Special,
     nodes.Unary,
     nodes.Binary,
+    nodes.Ternary,
     nodes.Fma,
     nodes.Scale,
     nodes.Approximation,

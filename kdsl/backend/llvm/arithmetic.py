@@ -58,6 +58,8 @@ class Arithmetic:
                 return self.unary(op.op, op.type, *operands)
             case nodes.Binary():
                 return self.binary(op, *operands)
+            case nodes.Ternary():
+                return self.ternary(op, *operands)
             case nodes.Fma():
                 return self.fma(op.type, *operands)
             case nodes.Scale():
@@ -146,6 +148,18 @@ class Arithmetic:
                 return bits.multiply_high(b, of, x, y)
             case _:
                 raise TypeError(f"{op.op} of {of}")
+
+    def ternary(self, op: nodes.Ternary, x: Any, y: Any, z: Any) -> Any:
+        """An operation on three integers of 32 bits."""
+        match op.op:
+            case "funnel_left":
+                return self._intrinsic("fshl", y, x, z)
+            case "funnel_right":
+                return self._intrinsic("fshr", y, x, z)
+            case "permute":
+                return bits.permuted(self.builder, x, y, z)
+            case "dot":
+                return bits.dot(self.builder, (op.a.type.is_signed, op.b.type.is_signed), x, y, z)
 
     def floats(self, op: str, of: DType, x: Any, y: Any) -> Any:
         """A binary operation on two floats, correctly rounded."""

@@ -85,6 +85,34 @@ def _multiply_high_in_halves(builder: ir.IRBuilder, of: DType, x: Any, y: Any) -
     return high
 
 
+def permuted(builder: ir.IRBuilder, a: Any, b: Any, selector: Any) -> Any:
+    """Four bytes of the eight of two words, each named by four bits of a third (`nodes.TERNARY`)."""
+    wide, kind = _resized(a.type, 64), a.type
+    pair = opaque(builder, builder.or_(builder.zext(a, wide), builder.shl(builder.zext(b, wide), _constant(wide, 32))))
+    result = None
+    for place in range(4):
+        which = builder.lshr(selector, _constant(kind, 4 * place))
+        first = builder.shl(builder.and_(which, _constant(kind, 7)), _constant(kind, 3))
+        byte = builder.and_(builder.trunc(builder.lshr(pair, builder.zext(first, wide)), kind), _constant(kind, 0xFF))
+        sign = builder.mul(builder.lshr(byte, _constant(kind, 7)), _constant(kind, 0xFF))
+        is_sign = builder.icmp_unsigned("!=", builder.and_(which, _constant(kind, 8)), _constant(kind, 0))
+        part = builder.shl(builder.select(is_sign, sign, byte), _constant(kind, 8 * place))
+        result = part if result is None else builder.or_(result, part)
+    return result
+
+
+def dot(builder: ir.IRBuilder, signed: tuple[bool, bool], a: Any, b: Any, c: Any) -> Any:
+    """c and the products of the bytes of a and b, which are signed or not."""
+    kind, high = c.type, _constant(c.type, 24)
+    for place in range(4):
+        up = _constant(kind, 24 - 8 * place)
+        factors = [
+            (builder.ashr if has_sign else builder.lshr)(builder.shl(word, up), high) for word, has_sign in zip((a, b), signed, strict=True)
+        ]
+        c = builder.add(c, builder.mul(*factors))
+    return c
+
+
 def _bits(kind: Any) -> int:
     """Bits of a scalar or of a vector's element."""
     return int(kind.element.width if isinstance(kind, ir.VectorType) else kind.width)

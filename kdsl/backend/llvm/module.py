@@ -25,7 +25,7 @@ ALLOWED: Final = re.compile(
     | masked\.(load|store|gather|scatter)\.[\w.]+                                     # CPU
     | vector\.reduce\.(or|and|add|umin|umax|smin|smax)\.v\d+i\d+                      # CPU
     | (ssub|sadd)\.sat\.i(32|64)|(s|u)(min|max)\.(v\d+)?i(32|64)|abs\.i(32|64)|cttz\.i(16|32|64)|ctpop\.i(16|32|64)   # both targets
-    | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)                                   # both targets
+    | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)|fsh[lr]\.(v\d+)?i32                # both targets
     | prefetch\.p0                                                                   # CPU
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
     | x86\.avx512\.mask\.(scalef|range)\.p[sd]\.(128|256|512)                         # x86-64-v4
@@ -34,8 +34,9 @@ ALLOWED: Final = re.compile(
     | nvvm\.barrier\.cluster\.(arrive|wait)\.aligned
     | nvvm\.griddepcontrol\.(wait|launch\.dependents)
     | nvvm\.setmaxnreg\.(inc|dec)\.sync\.aligned\.u32
-    | nvvm\.barrier\.cta\.sync\.aligned\.all
+    | nvvm\.barrier\.cta\.(sync|red\.(popc|and|or))\.aligned\.all
     | nvvm\.shfl\.sync\.(bfly|up|down|idx)\.i32
+    | nvvm\.(prmt|idp4a\.[su]\.[su])
     | nvvm\.vote\.(any|all|ballot)\.sync
     | nvvm\.match\.(any\.sync\.i(32|64)|all\.sync\.i(32|64)p)
     | nvvm\.redux\.sync\.(add|u?min|u?max|and|or|xor)

@@ -68,6 +68,15 @@ class PtxArithmetic(Arithmetic):
             return self._cut(of, super().binary(wide, self._widened(of, x), self._widened(of, y)))
         return super().binary(op, x, y)
 
+    def ternary(self, op: nodes.Ternary, x: Any, y: Any, z: Any) -> Any:
+        """An operation on three integers of 32 bits, each an instruction (PTX ISA, "shf", "prmt", "dp4a")."""
+        if op.op == "permute":
+            return call_intrinsic(self.builder, "llvm.nvvm.prmt", _I32, x, y, z)
+        if op.op == "dot":
+            kinds = ".".join("s" if operand.type.is_signed else "u" for operand in (op.a, op.b))
+            return call_intrinsic(self.builder, f"llvm.nvvm.idp4a.{kinds}", _I32, x, y, z)
+        return super().ternary(op, x, y, z)
+
     def _shift(self, op: nodes.Binary, x: Any, y: Any) -> Any:
         """A shift by an amount that may be out of range: PTX clamps it to the width, which gives 0 or the sign (PTX ISA, "shl" and "shr").
 

@@ -39,7 +39,7 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     space = shared if isinstance(op.memory, nodes.Array | nodes.SharedView) else "global"
     given = [_as_operand(builder, op.type, kind, a) for a in arguments]
     if op.op == "sub":  # there is no instruction for it
-        given = [_negated(builder, op.type, given[0])]
+        given = [negated(builder, op.type, given[0])]
     name, _, suffix = lowering.ptx.partition(".")
     strongest = _STRONGEST.get(op.op, "acq_rel")
     order = strongest if op.order == "seq_cst" else op.order
@@ -53,10 +53,13 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     operands = "".join(f", ${2 + number}" for number in range(len(given)))
     result = _register(op.type, kind)
     old = assembly.value(builder, f"{instruction} $0, [$1]{operands};", result, place, *given)
+    if op.type.bits == 8:
+        return builder.trunc(old, value_type(op.type))
     return builder.bitcast(old, value_type(op.type)) if op.type.is_float and result != value_type(op.type) else old
 
 
-def _negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
+def negated(builder: ir.IRBuilder, of: DType, value: Any) -> Any:
+    """The value with the other sign."""
     if of.is_float and of.bits == 16:
         return narrow.negated(builder, value)
     return builder.fneg(value) if of.is_float else builder.neg(value)
@@ -70,7 +73,7 @@ def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: A
         assembly.statement(b, f"fence.sc.{scope};")
     order = "acq_rel" if op.order == "seq_cst" else op.order
     arithmetic = Arithmetic(b)
-    added = _negated(b, op.type, value) if op.op == "sub" else value
+    added = negated(b, op.type, value) if op.op == "sub" else value
     first = assembly.value(b, f"ld.relaxed.{scope}.{space}.b16 $0, [$1];", _I16, place)
     before, again, done = b.block, b.append_basic_block("exchange"), b.append_basic_block("exchanged")
     b.branch(again)
@@ -85,9 +88,9 @@ def _by_exchange(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, value: A
     return found
 
 
-def fence(builder: ir.IRBuilder, scope: nodes.ScopeName) -> None:
-    """A sequentially consistent fence."""
-    assembly.statement(builder, f"fence.sc.{SCOPES[scope]};")
+def fence(builder: ir.IRBuilder, op: nodes.Fence) -> None:
+    """A fence of the scope and the order of the operation."""
+    assembly.statement(builder, f"fence.{'sc' if op.order == 'seq_cst' else op.order}.{SCOPES[op.scope]};")
 
 
 def clock(builder: ir.IRBuilder, name: str) -> Any:
@@ -103,10 +106,12 @@ def sleep(builder: ir.IRBuilder, nanoseconds: Any) -> None:
 
 
 def _register(of: DType, kind: str) -> ir.Type:
-    """The LLVM type of an operand: PTX moves floats as bits but where it computes with them."""
-    return value_type(of) if kind.startswith("f") else ir.IntType(of.bits)
+    """The LLVM type of an operand: PTX moves floats as bits but where it computes with them, and bytes in registers of 16 bits."""
+    return value_type(of) if kind.startswith("f") else ir.IntType(max(of.bits, 16))
 
 
 def _as_operand(builder: ir.IRBuilder, of: DType, kind: str, value: Any) -> Any:
     wanted = _register(of, kind)
+    if of.bits == 8:
+        return builder.zext(value, wanted)
     return value if value.type == wanted else builder.bitcast(value, wanted)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.arithmetic import Arithmetic
+from kdsl.backend.llvm.identities import identity
 from kdsl.backend.llvm.module import call_intrinsic
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
@@ -48,6 +49,8 @@ class Exchanges:
                 return self._reduce(lowering.mode, of, arguments[0])
             case "scan":
                 return self._scan(lowering.mode, of, arguments[0], whole=whole)
+            case "exclusive":
+                return self._exclusive(lowering.mode, of, arguments[0], whole=whole)
             case "match":
                 return self._match(lowering.mode, of, arguments[0], whole=whole)
             case "reduce":
@@ -153,6 +156,21 @@ class Exchanges:
             below = self._shuffle("idx", of, value, source)
             value = b.select(takes, self._arithmetic.combine(mode, of, below, value), value)
         return value
+
+    def _exclusive(self, mode: str, of: DType, value: Any, *, whole: bool) -> Any:
+        """What the scan gives the next lane below that is there."""
+        b = self._builder
+        scanned = self._scan(mode, of, value, whole=whole)
+        if whole:
+            first = b.icmp_unsigned("==", self._lane, _I32(0))
+            below = self._shuffle("up", of, scanned, _I32(1))
+        else:
+            lower = b.and_(self._present(), b.sub(b.shl(_I32(1), self._lane), _I32(1)))
+            first = b.icmp_unsigned("==", lower, _I32(0))
+            # with the lowest bit there is always one; which lane it names does not matter in the first one
+            highest = call_intrinsic(b, "llvm.ctlz.i32", _I32, b.or_(lower, _I32(1)), _I1(1))
+            below = self._shuffle("idx", of, scanned, b.sub(_I32(31), highest))
+        return b.select(first, self._arithmetic.constant(of, identity(mode, of)), below)
 
     def _match(self, mode: str, of: DType, value: Any, *, whole: bool) -> Any:
         """`match.sync` compares words of 32 or 64 bits, of the lanes that its mask names."""

@@ -137,7 +137,7 @@ class Lowering:
                 name = "llvm.nvvm.barrier.cta.sync.aligned.all"
                 b.call(intrinsic(b.module, name, ir.VoidType(), [_I32], convergent=True), [_I32(0)])
             case nodes.Fence():
-                atomics.fence(b, op.scope)
+                atomics.fence(b, op)
             case nodes.Instruction():
                 addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices]) for e in op.elements]
                 self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses, self._entry)

@@ -9,7 +9,7 @@ from typing import Final
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import index
 from kdsl.frontend.instructions.emit import Handler, emit
-from kdsl.frontend.instructions.places import barrier, count, guarded, number, option, word
+from kdsl.frontend.instructions.places import barrier, count, flag, guarded, number, option, word
 from kdsl.frontend.proofs import bounds
 from kdsl.frontend.values import Nothing, Value, known_number
 from kdsl.ir import nodes
@@ -37,6 +37,14 @@ def _on_barrier(argument: str, low: int = 0, high: int = _MOST_ARRIVALS) -> Hand
         return Nothing()
 
     return build
+
+
+def _arrive_copies(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast.Call) -> Value:
+    where = barrier(ctx, row, given["barriers"], given["index"], places["barriers"], places["index"])
+    noinc = flag(ctx, row, given["noinc"], places["noinc"], "`noinc`")
+    with guarded(ctx, where.holds, f"{row.name}(): the barrier exists"):
+        emit(ctx, row, elements=(where.element,), options={"noinc": noinc})
+    return Nothing()
 
 
 def _parity(ctx: Context, row: Intrinsic, given: Given, places: Places) -> nodes.ValueOp:
@@ -118,6 +126,7 @@ def _named(ctx: Context, row: Intrinsic, given: Given, places: Places, node: ast
 HANDLERS: Final[dict[str, Handler]] = {
     "barrier_init": _on_barrier("count", 1),
     "barrier_arrive": _on_barrier(""),
+    "barrier_arrive_copies": _arrive_copies,
     "barrier_arrive_expect": _on_barrier("bytes"),
     "barrier_arrive_remote": _on_barrier("block", 0, 15),
     "barrier_complete": _on_barrier("bytes"),

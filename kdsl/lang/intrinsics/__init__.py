@@ -5,7 +5,9 @@ capability that its PTX needs. To add an intrinsic that lowers to an existing ki
 What is not here: mathematics, which is written in the language itself (`kdsl.mathematics`).
 """
 
+from kdsl.lang.intrinsics.row import IN_CLUSTER as IN_CLUSTER
 from kdsl.lang.intrinsics.row import INTRINSICS as INTRINSICS
+from kdsl.lang.intrinsics.row import AtomicVector as AtomicVector
 from kdsl.lang.intrinsics.row import Intrinsic as Intrinsic
 from kdsl.lang.intrinsics.row import Lowering as Lowering
 from kdsl.lang.intrinsics.row import ToApproximation as ToApproximation
@@ -22,6 +24,7 @@ from kdsl.lang.intrinsics.row import ToInstruction as ToInstruction
 from kdsl.lang.intrinsics.row import ToScale as ToScale
 from kdsl.lang.intrinsics.row import ToSleep as ToSleep
 from kdsl.lang.intrinsics.row import ToSpecial as ToSpecial
+from kdsl.lang.intrinsics.row import ToTernary as ToTernary
 from kdsl.lang.intrinsics.row import ToUnary as ToUnary
 from kdsl.lang.intrinsics.threads import *
 from kdsl.lang.intrinsics.exchange import *

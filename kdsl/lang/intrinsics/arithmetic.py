@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdsl.lang.intrinsics.row import ToBinary, ToBitcast, ToClock, ToFma, ToSleep, ToUnary, row
+from kdsl.lang.intrinsics.row import ToBinary, ToBitcast, ToClock, ToFma, ToSleep, ToTernary, ToUnary, row
 
 # fmt: off
 # Bits of integers
@@ -11,6 +11,10 @@ leading_zeros = row("leading_zeros", "(x: I) -> I", ToUnary("leading_zeros", int
 trailing_zeros = row("trailing_zeros", "(x: I) -> I", ToUnary("trailing_zeros", integer=True), "How many bits below the lowest 1 are 0; the width of the type for 0.", isa="brev, clz")
 reverse_bits = row("reverse_bits", "(x: I) -> I", ToUnary("reverse_bits", integer=True), "The bits in reverse order.", isa="brev")
 multiply_high = row("multiply_high", "(a: I, b: I) -> I", ToBinary("multiply_high", integer=True), "The upper half of the product, which has twice the width of the type.", isa="mul")
+funnel_shift_left = row("funnel_shift_left", "(low: u32, high: u32, shift: u32) -> u32", ToTernary("funnel_left"), "The upper half of the 64 bits of `high` and `low`, shifted left by `shift % 32`; a rotation where both are the same.", isa="shf", example="y[t] = funnel_shift_left(v, w, 5)")
+funnel_shift_right = row("funnel_shift_right", "(low: u32, high: u32, shift: u32) -> u32", ToTernary("funnel_right"), "The lower half of the 64 bits of `high` and `low`, shifted right by `shift % 32`.", isa="shf", example="y[t] = funnel_shift_right(v, w, v)")
+permute_bytes = row("permute_bytes", "(a: u32, b: u32, selector: u32) -> u32", ToTernary("permute"), "Four bytes of the eight of `a` (0 to 3, from the lowest) and `b` (4 to 7): each nibble of the selector, from the lowest, names one with its low three bits; with its highest bit set, that byte's sign fills the place.", isa="prmt", example="y[t] = permute_bytes(v, w, 0x3210)")
+dp4a = row("dp4a", "(a, b, c) -> i32 or u32", ToTernary("dot"), "c plus the four products of a byte of `a` with that of `b` in the same place, wrapping. `a` and `b` are i32 or u32, which says of each whether its bytes have signs; c and the result are u32 if both have none, else i32.", isa="dp4a", element="i32", example="y[t] = dp4a(v, u32(w), 7)")
 # Time
 clock = row("clock", "() -> i64", ToClock("clock64"), "Clock cycles of the multiprocessor, for differences within a thread.", targets=("gpu",), isa="%clock64")
 global_timer = row("global_timer", "() -> i64", ToClock("globaltimer"), "Nanoseconds of the device's clock; it advances in steps of up to a microsecond or more.", targets=("gpu",), isa="%globaltimer")

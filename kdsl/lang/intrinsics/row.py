@@ -47,6 +47,14 @@ class ToFma:
 
 
 @dataclass(frozen=True)
+class ToTernary:
+    """A `Ternary` of the IR on three integers of 32 bits."""
+
+    op: str
+    """Its operation."""
+
+
+@dataclass(frozen=True)
 class ToScale:
     """A `Scale`."""
 
@@ -77,18 +85,34 @@ class ToBarrier:
 class ToExchange:
     """An `Exchange`, a value formed from several lanes."""
 
-    kind: Literal["shuffle", "reduce", "scan", "vote", "match"]
+    kind: Literal["shuffle", "reduce", "scan", "exclusive", "vote", "match"]
     """`shuffle`: another lane's value, or the lane's own where that lane does not take part. `reduce`: combines by a butterfly of xor 16, 8, 4, 2, 1,
     leaving out lanes that do not take part. `scan`: combines with the lanes below, by halves: in rounds of d = 1, 2, 4, 8, 16 a lane whose number has the
-    bit d adds what the d lanes below its own d come to, as the left operand. `vote`: a predicate of all lanes that take part. `match`: which lanes hold the
+    bit d adds what the d lanes below its own d come to, as the left operand. `exclusive`: what the scan gives the next lane below that takes part; in the
+    first one the identity: 0, or the number that is no larger (smaller) than any. `vote`: a predicate of all lanes that take part. `match`: which lanes hold the
     same bits."""
     mode: str
-    """shuffle: `bfly`, `up`, `down`, `idx`; reduce: `add`, `max`, `min`, `and`, `or`, `xor`; scan: `add`; vote: `any`, `all`, `ballot`; match: `any`, `all`."""
+    """shuffle: `bfly`, `up`, `down`, `idx`; reduce: `add`, `max`, `min`, `and`, `or`, `xor`; scan, exclusive: `add`, `max`, `min`; vote: `any`, `all`, `ballot`;
+    match: `any`, `all`."""
 
     @property
     def uniform(self) -> bool:
         """Whether all lanes that take part get the same value, whatever the arguments."""
         return self.kind in ("reduce", "vote") or (self.kind == "match" and self.mode == "all")
+
+
+@dataclass(frozen=True)
+class AtomicVector:
+    """A vector type that an atomic operation takes."""
+
+    ptx: str
+    """The type that PTX gives it."""
+    shared: bool
+    """Whether it may lie in shared memory, else in device memory only."""
+    least_ptx: tuple[int, int]
+    """Least PTX version."""
+    least_capability: int
+    """Least compute capability, times ten."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +129,24 @@ class ToAtomic:
     """The element types that it takes, each with the type that PTX gives it."""
     orders: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
     """The memory orders that it takes."""
+    vectors: Mapping[str, AtomicVector] = field(default_factory=dict)
+    """The vector types that it takes. Each number of one is changed indivisibly, and of 128 bits that are moved all together."""
+
+    @property
+    def forms(self) -> Mapping[str, tuple[tuple[int, int], int]]:
+        """The forms that need more than the row says, as its `variants`: with the scope of a cluster, and of vectors."""
+        of_vectors = {f"of {name}": (vector.least_ptx, vector.least_capability) for name, vector in self.vectors.items()}
+        return {IN_CLUSTER: ((7, 8), 90), **of_vectors}
 
 
 @dataclass(frozen=True)
 class ToFence:
     """A `Fence`."""
 
-    scope: Literal["block", "device", "system"]
+    scope: Literal["block", "cluster", "device", "system"]
     """Among which threads it orders."""
+    orders: tuple[str, ...] = ("acq_rel", "seq_cst")
+    """The memory orders that it takes."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +183,7 @@ Lowering: TypeAlias = (
     | ToUnary
     | ToBinary
     | ToFma
+    | ToTernary
     | ToScale
     | ToApproximation
     | ToBitcast
@@ -179,6 +214,8 @@ class Intrinsic:
     """Who must reach it together: nobody, the lanes of a warp, the four warps of a warpgroup, the threads of a block."""
     memory: Literal["none", "reads", "writes", "reads and writes", "orders"] = "none"
     """What it does to memory that other threads see; `orders`: makes writes before it visible before what follows."""
+    uniform: bool = False
+    """Whether all threads of the block, which reach it together, get the same results."""
     whole_warps: bool = False
     """Whether all 32 lanes must take part: none beyond the end of the block, none that has returned."""
     targets: tuple[Literal["gpu", "cpu"], ...] = ("gpu", "cpu")
@@ -239,6 +276,9 @@ def _default(text: str) -> str | int | None:
 
 
 INTRINSICS: Final[dict[str, Intrinsic]] = {}
+
+IN_CLUSTER: Final = 'with scope "cluster"'
+"""The form of an atomic operation that needs a GPU with clusters."""
 
 
 def row(name: str, signature: str, lowering: Lowering, doc: str, **more: Any) -> Intrinsic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kdsl.lang.intrinsics.row import ToBarrier, ToFrontend, ToInstruction, ToSpecial, row
 
@@ -31,6 +31,8 @@ grid_dim: Final = IndexTriple("grid_dim")
 WARP_SIZE: Final = 32
 
 
+_VOTE: dict[str, Any] = {"convergence": "block", "memory": "orders", "uniform": True, "element": "f32"}
+
 # fmt: off
 # Where the thread stands
 thread_index = row("thread_index", "() -> i64", ToFrontend("thread_index"), "Number of the thread in the grid; a witness: unique to the thread.")
@@ -48,6 +50,9 @@ as_vectors = row("as_vectors", "(array, type) -> array", ToFrontend("as_vectors"
 unroll = row("unroll", "(start, stop, step)", ToFrontend("unroll"), "Like `range` with compile-time arguments; the body is repeated for every value, which is a constant in it.")
 # Barrier
 sync_threads = row("sync_threads", "() -> None", ToBarrier(), "Wait for all threads of the block that have not returned.", convergence="block", memory="orders", isa="bar{.cta}.sync")
+sync_threads_count = row("sync_threads_count", "(predicate: bool) -> u32", ToInstruction("vote_of_block"), "Wait as by `sync_threads()`; for how many of the threads that wait it holds, in every thread.", isa="bar{.cta}.red", **_VOTE)
+sync_threads_and = row("sync_threads_and", "(predicate: bool) -> bool", ToInstruction("vote_of_block"), "Wait as by `sync_threads()`; whether it holds for all of the threads that wait.", isa="bar{.cta}.red", **_VOTE)
+sync_threads_or = row("sync_threads_or", "(predicate: bool) -> bool", ToInstruction("vote_of_block"), "Wait as by `sync_threads()`; whether it holds for some of the threads that wait.", isa="bar{.cta}.red", **_VOTE)
 sync_warp = row("sync_warp", "() -> None", ToInstruction("sync_warp"), "Wait for all lanes of the warp that have not returned: what they have read and written before comes before what they do after.", convergence="warp", memory="orders", isa="bar.warp.sync", element="f32", example="s = shared_array(32, f32)\ns[t % 32] = v\nsync_warp()\ny[t] = s[(t + 1) % 32]")
 # Compile time
 static_assert = row("static_assert", "(condition: bool, message: str) -> None", ToFrontend("static_assert"), "An error with this message when the kernel is compiled, unless the condition is known to hold.")

@@ -16,6 +16,7 @@ from kdsl import (
     atomic_max,
     elements,
     f32,
+    fence_device,
     function,
     i8,
     i32,
@@ -105,13 +106,19 @@ def test_scope_and_order() -> None:
     def scope(y: SliceMut[i32]) -> None:
         atomic_add(y, 0, 1, scope="warp")
 
-    refused(scope, "scope", '"block", "device", "system"', "'warp'", at='"warp"', hint='scope="block"')
+    refused(scope, "scope", '"block", "cluster", "device", "system"', "'warp'", at='"warp"', hint='scope="block"')
 
     @kernel(grid=elements("y"))
     def order(y: SliceMut[i32]) -> None:
         atomic_load(y, 0, order="release")
 
     refused(order, "order", '"relaxed", "acquire", "seq_cst"', at='"release"', hint='order="relaxed"')
+
+    @kernel(grid=elements("y"))
+    def fence(y: SliceMut[i32]) -> None:
+        fence_device(order="relaxed")
+
+    refused(fence, "the order of fence_device()", '"acq_rel", "seq_cst"', at='"relaxed"', hint='order="acq_rel"')
 
 
 def test_values_and_indices() -> None:

@@ -6,8 +6,10 @@ from kdsl import (
     Barriers,
     SliceMut,
     barrier_arrive,
+    barrier_arrive_copies,
     barrier_arrive_expect,
     barrier_init,
+    barrier_invalidate,
     barrier_sync,
     barrier_wait,
     f32,
@@ -54,6 +56,18 @@ def test_indices_and_numbers_that_are_known() -> None:
         barrier_arrive(shared_barriers(4), 4)
 
     refused(behind, "index 4 is outside", at="4", hint="indices are 0 to 3")
+
+    @kernel(grid=1, block=32)
+    def gone(y: SliceMut[f32]) -> None:
+        barrier_invalidate(shared_barriers(4), -1)
+
+    refused(gone, "barrier_invalidate(): index -1 is outside", at="-1", hint="indices are 0 to 3")
+
+    @kernel(grid=1, block=32)
+    def counted(y: SliceMut[f32], n: i32) -> None:
+        barrier_arrive_copies(shared_barriers(4), 0, noinc=n > 0)
+
+    refused(counted, "`noinc` of barrier_arrive_copies() is True or False", at="n > 0", hint="write it out")
 
     @kernel(grid=1, block=32)
     def nobody(y: SliceMut[f32]) -> None:

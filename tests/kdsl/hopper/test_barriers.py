@@ -14,13 +14,16 @@ from kdsl import (
     Slice,
     SliceMut,
     barrier_arrive,
+    barrier_arrive_copies,
     barrier_arrive_expect,
     barrier_arrive_named,
     barrier_complete,
     barrier_init,
+    barrier_invalidate,
     barrier_sync,
     barrier_test,
     barrier_wait,
+    copy_async,
     elect_one,
     f32,
     fence_barrier_init,
@@ -33,8 +36,10 @@ from kdsl import (
     sync_threads,
     thread_index,
     u32,
+    unroll,
     warp_index,
 )
+from kdsl.testing.ptx import assemble, filecheck
 
 
 @function
@@ -115,6 +120,58 @@ def test_a_wait_that_does_not_end_is_given_up_and_reported(gpu: Any) -> None:
     ):
         gpu.synchronize()
     np.testing.assert_array_equal(y.numpy(), [7])  # the thread went on, and the context lives
+
+
+@kernel(grid=1, block=64)
+def copied(x: Slice[f32], y: SliceMut[f32], before: SliceMut[u32]) -> None:
+    """Warp 0 copies, and arrives by its copies; all wait for those, twice, the second time at a barrier that was set up anew for another count."""
+    s = shared_array(128, f32)
+    barriers = shared_barriers(1)
+    t = thread_index()
+    for round in unroll(2):
+        if is_first_thread():
+            if round == 0:
+                barrier_init(barriers, 0, 32)  # the arrivals of the copies are among them
+            else:
+                barrier_invalidate(barriers, 0)
+                barrier_init(barriers, 0, 64)  # arrivals of the threads, to which those of the copies are added
+            fence_barrier_init()
+        sync_threads()
+        if warp_index() == 0:
+            copy_async(s, 4 * t, x, 128 * round + 4 * t, 4)
+            if round == 0:
+                barrier_arrive_copies(barriers, 0, noinc=True)
+            else:
+                barrier_arrive_copies(barriers, 0)
+        if round == 1:
+            before[t] = u32(barrier_test(barriers, 0, 0))
+            barrier_arrive(barriers, 0)
+        barrier_wait(barriers, 0, 0, timeout=LIMIT)
+        y[128 * round + t] = s[127 - t]
+        y[128 * round + 64 + t] = s[63 - t]
+        sync_threads()
+
+
+@on_tensor_memory_gpus
+def test_copies_arrive_when_they_are_done(gpu: Any) -> None:
+    x = np.arange(256, dtype=np.float32)
+    y, before = gpu.array(poisoned((256,))), gpu.array(poisoned((64,), np.uint32))
+    copied(gpu.array(x), y, before)
+    np.testing.assert_array_equal(y.numpy(), x.reshape(2, 128)[:, ::-1].reshape(-1))
+    assert not before.numpy().any()  # a thread that has yet to arrive sees no end of the phase
+
+
+def test_arrivals_of_copies_in_ptx() -> None:
+    ptx = copied.ptx("sm_90")
+    filecheck(ptx, """
+    CHECK: mbarrier.init.shared.b64
+    CHECK: cp.async.cg.shared.global
+    CHECK: cp.async.mbarrier.arrive.noinc.shared.b64 [%r{{[0-9]+}}];
+    CHECK: mbarrier.inval.shared.b64 [%r{{[0-9]+}}];
+    CHECK: cp.async.cg.shared.global
+    CHECK: cp.async.mbarrier.arrive.shared.b64 [%r{{[0-9]+}}];
+    """)  # fmt: skip
+    assemble(ptx, "sm_90")
 
 
 @kernel(grid=1, block=32)

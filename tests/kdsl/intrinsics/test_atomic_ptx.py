@@ -7,6 +7,7 @@ import re
 import pytest
 from written import written
 
+import kdsl
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic
 from kdsl.testing.ptx import assemble, filecheck, unrecorded
 
@@ -20,20 +21,24 @@ def lines(ptx: str) -> list[str]:
     return re.findall(r"^\s*((?:atom|fence|ld\.[ars]|st\.r)\S*)", body, re.MULTILINE)
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ATOMICS)
-def test_every_type_scope_order_and_space(name: str) -> None:
+def test_every_type_scope_order_and_space(name: str, target: str) -> None:
     lowering = ATOMICS[name]
     for of, kind in lowering.types.items():
+        if kind == "noftz.bf16" and target == "sm_80":
+            continue
         body, expected = [f"s = shared_array(64, {of})", "t = thread_idx.x", "v = x[t]"], []
         for array, space in (("y", "global"), ("s", "shared")):
             for scope, ptx_scope in SCOPES.items():
+                if scope == "cluster" and target == "sm_80":
+                    continue
                 for order in lowering.orders:
                     body.append(f'{name}({array}, t{_VALUES.get(lowering.op, ", v")}, scope="{scope}", order="{order}")')
                     plain = {"load": "acquire", "store": "release"}.get(lowering.op, "acq_rel") if order == "seq_cst" else order
                     head, _, operation = lowering.ptx.partition(".")
                     expected += [f"fence.sc.{ptx_scope}"] if order == "seq_cst" else []
                     expected.append(".".join(part for part in (head, plain, ptx_scope, space, operation, kind) if part))
-        target = "sm_90" if kind == "noftz.bf16" else "sm_80"
         ptx = written(f"x: Slice[{of}], y: SliceMut[{of}]", "\n".join(body)).ptx(target)
         assert [line.rstrip(";") for line in lines(ptx)] == expected
         assemble(ptx, target)
@@ -83,6 +88,32 @@ def test_fences() -> None:
     CHECK: st.global.b32
     """)  # fmt: skip
     assemble(ptx, "sm_80")
+
+
+def test_fences_that_acquire_and_release_only() -> None:
+    names = ("block", "cluster", "device", "system")
+    ptx = written("y: SliceMut[i32]", "\n".join(f'fence_{name}(order="acq_rel")\ny[0] += 1' for name in names) + "\nfence_cluster()").ptx(
+        "sm_90"
+    )
+    filecheck(ptx, """
+    CHECK: fence.acq_rel.cta;
+    CHECK: fence.acq_rel.cluster;
+    CHECK: fence.acq_rel.gpu;
+    CHECK: fence.acq_rel.sys;
+    CHECK: fence.sc.cluster;
+    """)  # fmt: skip
+    assemble(ptx, "sm_90")
+
+
+@pytest.mark.parametrize("name", ATOMICS)
+def test_the_scope_of_a_cluster_needs_a_gpu_that_has_clusters(name: str) -> None:
+    of = next(iter(ATOMICS[name].types))
+    kernel = written(f"x: Slice[{of}], y: SliceMut[{of}]", f'v = x[0]\n{name}(y, 0{_VALUES.get(ATOMICS[name].op, ", v")}, scope="cluster")')
+    assert ".version 7.8" in kernel.ptx("sm_90")
+    with pytest.raises(
+        kdsl.KernelError, match=rf'{name}\(\) with scope "cluster" cannot be compiled for sm_89 .*needs compute capability 9.0'
+    ):
+        kernel.ptx("sm_89")
 
 
 def test_accesses_stay_on_their_side_of_an_atomic_operation() -> None:

@@ -141,6 +141,39 @@ def test_exchange_compare_load_and_store(device: Any, name: str) -> None:
 
 
 @DEVICES
+@pytest.mark.parametrize("name", ["i8", "u8", "i16", "u16", "f16", "bf16"])
+def test_narrow_numbers_are_loaded_and_stored(device: Any, name: str) -> None:
+    """Neighbours stay as they are: every second one is stored, by one thread each."""
+    of = DTYPES[name]
+    kernel = written(
+        f"x: Slice[{name}], y: SliceMut[{name}], z: SliceMut[{name}]",
+        f"s = shared_array(96, {name})\ni = thread_idx.x\ns[i] = y[i]\nsync_threads()\n"
+        "if i % 2 == 0:\n    atomic_store(y, i, atomic_load(z, i, order='acquire'), order='release')\n    atomic_store(s, i, x[i], scope='block')\n"
+        "sync_threads()\nz[i] = atomic_load(s, i)",
+        96,
+    )
+    x, before, held = (numbers(96, of, seed) for seed in (1, 2, 3))
+    _, y, z = run(device, kernel, x, before, held)
+    even = np.arange(96) % 2 == 0
+    assert y.tobytes() == np.where(even, held, before).tobytes()
+    assert z.tobytes() == np.where(even, x, before).tobytes()
+
+
+@pytest.mark.parametrize("device", [d for d in devices() if getattr(d, "capability", (9, 0)) >= (9, 0)], ids=str)
+def test_scope_of_a_cluster(device: Any) -> None:
+    """A counter of the blocks of each cluster, in device memory."""
+    kernel = written(
+        "y: SliceMut[i32]",
+        "if is_first_thread():\n    fence_cluster()\n    atomic_add(y, block_index() // 2, 3, scope='cluster', order='acq_rel')\n"
+        "    fence_cluster(order='acq_rel')",
+        64,
+        "8",
+    )
+    (y,) = run(device, kernel, np.arange(4, dtype=np.int32))
+    assert list(y) == [6, 7, 8, 9]
+
+
+@DEVICES
 def test_a_compare_is_of_bits(device: Any) -> None:
     """-0.0 is not 0.0, and a NaN is itself."""
     kernel = written("y: SliceMut[f32]", 'atomic_cas(y, 0, 0.0, 5.0)\natomic_cas(y, 1, f32("nan"), 6.0)\natomic_cas(y, 2, -0.0, 7.0)', 1)
@@ -289,7 +322,7 @@ def test_no_processor_needs_a_library(generation: str) -> None:
     for name, row in INTRINSICS.items():
         if not isinstance(row.lowering, ToAtomic):
             continue
-        for of in row.lowering.types:
+        for of in (*row.lowering.types, *row.lowering.vectors):
             values = {"load": "", "cas": ", x[0], x[1]"}.get(row.lowering.op, ", x[0]")
             body = f"{name}(y, thread_index(){values}, order='seq_cst')\nfence_system()"
             kernel = written(f"x: Slice[{of}], y: SliceMut[{of}]", body)

@@ -90,6 +90,64 @@ def test_zeros_and_nan(device: Any, block: int) -> None:
         assert np.isnan(found).all()
 
 
+SCANS = ("block_prefix_max(v)", "block_prefix_min(v)", "block_exclusive_max(v)", "block_exclusive_min(v)", "block_exclusive_sum(v)")
+
+
+def scans(device: Any, block: int | str, of: DType, x: Any, times: int = 1) -> list[Any]:
+    """What the scans give for each thread, as `results`."""
+    lines = "".join(f"    y[{n} * len(x) + i] = {call}\n" for n, call in enumerate(SCANS))
+    kernel = written(
+        f"x: Slice[{of}], y: SliceMut[{of}]",
+        f"i = thread_index()\nv = x[i]\nfor k in range({times}):\n{lines}",
+        block,  # type: ignore[arg-type]  # the text of a tuple is as good
+        'elements("x")',
+    )
+    y = device.array(poison(len(SCANS) * len(x), of))
+    kernel(device.array(x), y)
+    return list(np.split(y.numpy(), len(SCANS)))
+
+
+@DEVICES
+@pytest.mark.parametrize("block", sorted({*BLOCKS, 1, 32, 64, 993}))
+def test_scans(device: Any, block: int) -> None:
+    """In a loop, so that a call comes while slow threads still read the last result."""
+    for of in TYPES if block == 48 else TYPES[2:6:3]:
+        x = np.random.default_rng(block).integers(-50, 50, 3 * block).astype(of.numpy) if of.is_float else numbers(3 * block, of, block)
+        blocks = x.reshape(3, block)
+        with np.errstate(over="ignore"):
+            sums = np.cumsum(blocks, axis=1, dtype=of.numpy)
+        most, least = np.maximum.accumulate(blocks, axis=1), np.minimum.accumulate(blocks, axis=1)
+        lowest, highest = (-np.inf, np.inf) if of.is_float else (of.minimum, of.maximum)
+        firsts = [np.full((3, 1), value, of.numpy) for value in (lowest, highest, 0)]
+        before = [np.hstack([first, all_[:, :-1]]) for first, all_ in zip(firsts, (most, least, sums), strict=True)]
+        for found, expected in zip(scans(device, block, of, x, times=3), (most, least, *before), strict=True):
+            np.testing.assert_array_equal(found.reshape(3, block), expected)
+
+
+@DEVICES
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("of", [DTYPES["f16"], DTYPES["f32"]], ids=str)
+def test_exclusive_sums_are_combined_in_the_documented_order(device: Any, block: int, of: DType) -> None:
+    x = numbers(block, of, 7)
+    inside = [halves(list(x[first : first + 32])) for first in range(0, block, 32)]
+    below = halves([warp[-1] for warp in inside[:-1]])
+    expected = [of.numpy.type(0), *inside[0][:-1]]
+    for b, warp in zip(below, inside[1:], strict=True):
+        expected += [b, *(b + v for v in warp[:-1])]
+    assert scans(device, block, of, x)[4].tobytes() == np.array(expected, of.numpy).tobytes()
+
+
+@DEVICES
+def test_nan_and_zeros_in_scans(device: Any) -> None:
+    x = np.zeros(80, np.float32)
+    x[40] = np.nan
+    most, least, before_most, before_least, total = scans(device, 80, DTYPES["f32"], x)
+    assert np.isnan([most, least]).tolist() == [[i >= 40 for i in range(80)]] * 2
+    assert np.isnan([before_most, before_least, total]).tolist() == [[i > 40 for i in range(80)]] * 3
+    total = scans(device, 80, DTYPES["f32"], np.full(80, -0.0, np.float32))[4]
+    assert np.signbit(total).tolist() == [i > 0 for i in range(80)]
+
+
 @DEVICES
 def test_a_block_of_several_dimensions(device: Any) -> None:
     x = np.arange(7 * 3 * 4, dtype=np.int32)

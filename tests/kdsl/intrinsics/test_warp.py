@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -171,6 +172,83 @@ def prefix_sum(of: DType) -> Callable[[Warp], Warp]:
 def test_prefix_sums(device: Any, of: DType) -> None:
     for block in BLOCKS[:4]:
         check(device, block, of, of, "warp_prefix_sum(v)", prefix_sum(of))
+
+
+def running(operation: Callable[[Any, Any], Any]) -> Callable[[Warp], Warp]:
+    """Combined from the lowest lane on; exact, so that no order shows."""
+
+    def model(lanes: Warp) -> Warp:
+        return dict(zip(lanes, itertools.accumulate(lanes.values(), operation), strict=True))
+
+    return model
+
+
+def larger(a: Any, b: Any) -> Any:
+    """-0 is below 0."""
+    return max(a, b, key=lambda v: (v, not np.signbit(v)))
+
+
+def smaller(a: Any, b: Any) -> Any:
+    return min(a, b, key=lambda v: (v, not np.signbit(v)))
+
+
+def next_below(model: Callable[[Warp], Warp], first: Any) -> Callable[[Warp], Warp]:
+    """What the model gives the next lane below that is there, the first one `first`."""
+
+    def exclusive(lanes: Warp) -> Warp:
+        return dict(zip(lanes, [first, *model(lanes).values()], strict=False))
+
+    return exclusive
+
+
+@DEVICES
+@pytest.mark.parametrize("of", NUMBERS, ids=str)
+def test_exclusive_scans_and_extremes(device: Any, of: DType) -> None:
+    least, most = (of.numpy.type(v) for v in ((-np.inf, np.inf) if of.is_float else (of.minimum, of.maximum)))
+    for block in (17, 96):
+        check(device, block, of, of, "warp_prefix_max(v)", running(larger))
+        check(device, block, of, of, "warp_prefix_min(v)", running(smaller))
+        check(device, block, of, of, "warp_exclusive_max(v)", next_below(running(larger), least))
+        check(device, block, of, of, "warp_exclusive_min(v)", next_below(running(smaller), most))
+        check(device, block, of, of, "warp_exclusive_sum(v)", next_below(prefix_sum(of), of.numpy.type(0)))
+
+
+@DEVICES
+def test_scans_among_some_lanes(device: Any) -> None:
+    """By a mask, and among those that have not returned; NaN stays with whoever is above it."""
+    lines = "".join(
+        f"    y[{32 * n} + i] = {call}\n"
+        for n, call in enumerate(
+            (
+                "warp_exclusive_sum(v, mask=m)",
+                "warp_exclusive_max(v, mask=m)",
+                "warp_exclusive_min(v, mask=m)",
+                "warp_prefix_max(v, mask=m)",
+            )
+        )
+    )
+    for first in (f"if i % 3 == 1:\n    m = u32({sum(1 << n for n in range(1, 32, 3))})\n" + lines,
+                  "if i % 3 != 1:\n    return\nif True:\n" + lines.replace(", mask=m", "")):  # fmt: skip
+        kernel = written("x: Slice[f32], y: SliceMut[f32]", f"i = thread_index()\nv = x[i]\n{first}", 32)
+        x = np.random.default_rng(1).integers(-9, 9, 32).astype(np.float32)
+        x[19] = np.nan
+        y = device.array(np.full(4 * 32, 77, np.float32))
+        kernel(device.array(x), y)
+        found = y.numpy().reshape(4, 32)
+        part = x[1::3]
+        total = np.concatenate([[0], np.cumsum(part)])
+        most = np.concatenate([[-np.inf], np.maximum.accumulate(part)])
+        least = np.concatenate([[np.inf], np.minimum.accumulate(part)])
+        np.testing.assert_array_equal(found[:, 1::3], [total[:-1], most[:-1], least[:-1], most[1:]])
+        assert (np.delete(found, np.s_[1::3], axis=1) == 77).all()
+
+
+@DEVICES
+def test_the_sign_of_zero_in_exclusive_sums(device: Any) -> None:
+    kernel = written("x: Slice[f32], y: SliceMut[f32]", "y[thread_index()] = warp_exclusive_sum(x[thread_index()])", 48)
+    y = device.array(np.ones(48, np.float32))
+    kernel(device.array(np.full(48, -0.0, np.float32)), y)
+    assert np.signbit(y.numpy()).tolist() == [i % 32 != 0 for i in range(48)]
 
 
 @DEVICES

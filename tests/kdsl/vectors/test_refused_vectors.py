@@ -20,6 +20,8 @@ from kdsl import (
     SliceMut,
     as_vectors,
     atomic_add,
+    atomic_and,
+    atomic_max,
     elements,
     exp,
     f16x4,
@@ -39,6 +41,7 @@ from kdsl import (
     sqrt,
     sweep,
     thread_index,
+    u32x4,
     warp_sum,
 )
 from kdsl.testing import devices
@@ -304,9 +307,40 @@ def test_an_exchange() -> None:
 def test_an_atomic_operation() -> None:
     @one
     def wrong(y: SliceMut[f32x4]) -> None:
+        atomic_max(y, 0, f32x4(1.0))
+
+    refused(wrong, "atomic_max() of f32x4 elements is on no target", "of vectors it takes f16x2", at="y", hint="SliceMut of f32")
+
+    @one
+    def type_(y: SliceMut[f64x2]) -> None:
+        atomic_add(y, 0, f64x2(1.0))
+
+    refused(type_, "atomic_add() of f64x2 elements is on no target", "f16x2, bf16x2", at="y", hint="SliceMut of f64")
+
+    @one
+    def bitwise(y: SliceMut[u32x4]) -> None:
+        atomic_and(y, 0, u32x4(1))
+
+    refused(bitwise, "atomic_and() of u32x4 elements is on no target", "it is on numbers", at="y", hint="SliceMut of u32")
+
+    @one
+    def shared(y: SliceMut[f32x4]) -> None:
+        tile = shared_array(8, f32x4)
+        atomic_add(tile, 0, y[0])
+
+    refused(shared, "device memory only", "`tile`", at="tile", hint="vectors in shared memory are f16x2 and bf16x2")
+
+    @one
+    def number(y: SliceMut[f32x4]) -> None:
         atomic_add(y, 0, 1.0)
 
-    refused(wrong, "atomic_add() of f32x4 elements", at="y", hint="SliceMut of f32")
+    refused(number, "`value` of atomic_add() on `y` is f32x4", at="1.0", hint="f32x4(1.0)")
+
+    @one
+    def order(y: SliceMut[f32x4]) -> None:
+        atomic_add(y, 0, y[1], order="sc")
+
+    refused(order, "the order of atomic_add()", at='"sc"', hint='order="relaxed"')
 
 
 @function

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _never(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
-    """Inline PTX for which something else stands on the CPU: the code is never reached."""
+    """An instruction for which something else stands on the CPU: the code is never reached."""
     return [Uniform(ir.Constant(value_type(of), None)) for of in op.results]
 
 
@@ -25,6 +25,9 @@ EMITTERS: Final[dict[str, Callable[[Emission, nodes.Instruction], Sequence[Lanes
     **grid.EMITTERS,
     **warps.EMITTERS,
     "inline_ptx": _never,
+    "sync_threads_count": _never,
+    "sync_threads_and": _never,
+    "sync_threads_or": _never,
 }
 """Emits an instruction for the active lanes of a group; yields its results. The tables of the topics, joined."""
 
@@ -34,6 +37,6 @@ def emit(emission: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
     return EMITTERS[op.name](emission, op)
 
 
-from kdsl.backend.cpu.instructions import copies, matrix, mma  # noqa: E402  # they use what stands above
+from kdsl.backend.cpu.instructions import atomics, copies, matrix, mma  # noqa: E402  # they use what stands above
 
-EMITTERS.update({**copies.EMITTERS, **matrix.EMITTERS, **mma.EMITTERS})
+EMITTERS.update({**atomics.EMITTERS, **copies.EMITTERS, **matrix.EMITTERS, **mma.EMITTERS})

@@ -1,4 +1,5 @@
-"""Instructions that touch memory in instrumented code: asynchronous copies, whose writes are done when they are waited for, and matrices of a warp."""
+"""Instructions that touch memory in instrumented code: asynchronous copies, whose writes are done when they are waited for, matrices of a warp,
+atomic operations on vectors."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ def looked_at(e: SanitizedEmission, op: nodes.Instruction) -> Iterator[None]:
             allowed = _copy(e, op)
         case "ldmatrix" | "stmatrix":
             allowed = _matrices(e, op)
+        case name if name.startswith("atomic_"):
+            allowed = _atomic(e, op)
         case _:
             allowed = None
     if allowed is None:
@@ -58,6 +61,24 @@ def _copy(e: SanitizedEmission, op: nodes.Instruction) -> Any:
     # a copy that is left out counts as one: what it lacks is no further fault
     return e.builder.and_(
         allowed, e.arrays.look("copy", e.sites.element(op, 0), to.memory, indices[0], counts=every, alignment=size, mask=e.mask)
+    )
+
+
+def _atomic(e: SanitizedEmission, op: nodes.Instruction) -> Any:
+    """An atomic operation on a vector."""
+    (element,) = op.elements
+    count: Lanes = Uniform(e.i64(len(op.results)))
+    alignment = len(op.results) * element.memory.type.itemsize if isinstance(element.memory, nodes.View) else 1
+    indices = [e.value(i) for i in element.indices]
+    site = e.sites.element(op, 0)
+    return e.arrays.look(
+        "replace" if op.name == "atomic_exchange" else "atomic",
+        site,
+        element.memory,
+        indices,
+        counts=count,
+        alignment=alignment,
+        mask=e.mask,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 
@@ -31,6 +31,9 @@ from kdsl.ir.abi import layout as arguments_of
 
 STATE_AT: int = PRINT_DATA + PRINT_BYTES
 """Bytes behind the address of the claim at which the address of the state lies."""
+
+_ACQUIRES: Final = ("acquire", "acq_rel", "seq_cst")
+"""Memory orders that acquire."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,8 @@ class SanitizedEmission(Emission):
                 with copies.looked_at(self, op):
                     super().operation(op)
                 numbers.multiplied(self, op)
+                if op.options.get("order") in _ACQUIRES and op.options["scope"] != "block":
+                    self._acquire()
             case _:
                 super().operation(op)
 
@@ -142,7 +147,7 @@ class SanitizedEmission(Emission):
                 with self._looked_at(op):
                     found = super().define(op)
                     numbers.changed(self, op, found)
-                if op.order in ("acquire", "acq_rel", "seq_cst") and op.scope != "block":
+                if op.order in _ACQUIRES and op.scope != "block":
                     self._acquire()
                 return found
             case nodes.Check():

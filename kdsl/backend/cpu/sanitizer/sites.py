@@ -115,6 +115,8 @@ class Sites:
         what: What = "write" if op.name == "stmatrix" else "read"
         if op.name == "copy_async" and position == 0:
             what = "copy to"
+        if op.name.startswith("atomic_"):
+            what = "atomic"
         return self._number(Place(what, self.arrays[op.elements[position].memory], op.location))
 
     def value(self, op: nodes.Op) -> int:

@@ -9,7 +9,20 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.nvptx.entry import Entry
-from kdsl.backend.nvptx.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, warpgroups, warps
+from kdsl.backend.nvptx.instructions import (
+    atomics,
+    barriers,
+    bulk,
+    clusters,
+    copies,
+    grid,
+    inline,
+    matrix,
+    registers,
+    votes,
+    warpgroups,
+    warps,
+)
 from kdsl.ir import nodes
 
 
@@ -30,6 +43,7 @@ class Emission:
 
 
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
+    **atomics.EMITTERS,
     **barriers.EMITTERS,
     **bulk.EMITTERS,
     **clusters.EMITTERS,
@@ -38,6 +52,7 @@ EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
     **inline.EMITTERS,
     **matrix.EMITTERS,
     **registers.EMITTERS,
+    **votes.EMITTERS,
     **warpgroups.EMITTERS,
     **warps.EMITTERS,
 }

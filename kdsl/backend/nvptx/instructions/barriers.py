@@ -31,6 +31,11 @@ def _on_barrier(text: str) -> Callable[[Emission], Sequence[Any]]:
     return emit
 
 
+def _arrive_copies(e: Emission) -> Sequence[Any]:
+    noinc = ".noinc" if e.op.options["noinc"] else ""
+    return _on_barrier(f"cp.async.mbarrier.arrive{noinc}.shared.b64 [$0];")(e)
+
+
 def _wait(e: Emission) -> Sequence[Any]:
     """Asks again and again: the hardware suspends the thread for a while each time. With a timeout, whether it was in time."""
     b = e.builder
@@ -91,6 +96,8 @@ def _named(instruction: str) -> Callable[[Emission], Sequence[Any]]:
 EMITTERS: Final[dict[str, Callable[[Emission], Sequence[Any]]]] = {
     "barrier_init": _on_barrier("mbarrier.init.shared.b64 [$0], $1;"),
     "barrier_arrive": _on_barrier("mbarrier.arrive.shared.b64 _, [$0];"),
+    "barrier_arrive_copies": _arrive_copies,
+    "barrier_invalidate": _on_barrier("mbarrier.inval.shared.b64 [$0];"),
     "barrier_arrive_expect": _on_barrier("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"),
     # With a scope of the cluster written out, a fence of the whole device would come before it
     "barrier_arrive_remote": _on_barrier(

@@ -19,7 +19,7 @@ def takes(name: str, of: DType) -> bool:
     """Whether an exchange is of this type."""
     row = INTRINSICS[name].lowering
     assert isinstance(row, ToExchange)
-    return of.is_integer if row.mode in ("and", "or", "xor") else not of.is_bool or row.kind not in ("reduce", "scan")
+    return of.is_integer if row.mode in ("and", "or", "xor") else not of.is_bool or row.kind not in ("reduce", "scan", "exclusive")
 
 
 def exchange(build: Any, name: str, of: DType = F32, *, block: tuple[int, int, int] = (256, 1, 1), before: Any = None) -> Any:
@@ -37,7 +37,7 @@ def exchange(build: Any, name: str, of: DType = F32, *, block: tuple[int, int, i
     elif row.kind == "match":
         value = b.exchange(name, x, of=U32 if row.mode == "any" else BOOL)
         value = value if value.type is of else b.add(nodes.Cast, type=of, operand=value)
-    elif row.kind in ("reduce", "scan"):
+    elif row.kind in ("reduce", "scan", "exclusive"):
         value = b.exchange(name, x)
     else:
         value = b.exchange(name, x, b.load(b.view("n", I64, "Slice"), t))
