@@ -216,7 +216,7 @@ def turn_small(*, early: bool = False) -> Kernel:
 def combine(
     result: Any, parts: int, *, bias: bool = False, gelu: bool = False, each: int = 1, early: bool = False, spread: bool = False
 ) -> Kernel:
-    """The kernel C <- alpha (sum of `parts` parts) (+ C), optionally with a bias per column and GELU, for C of `result` elements.
+    """The kernel C <- act(alpha (sum of `parts` parts) + bias) (+ C), where a bias per column and GELU are optional, for C of `result` elements.
 
     A thread has `each` neighbouring columns: 1, or 4 where rows of C begin at multiples of four elements and have a multiple of four. `early` lets blocks
     begin before the launch in front has ended, on GPUs from compute capability 9.0 on. `spread`, for four columns and 2 to

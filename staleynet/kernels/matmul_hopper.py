@@ -95,8 +95,8 @@ def product(
     element: Any, result: Any, schedule: Schedule, *, a_across: bool = False, b_across: bool = False, bias: bool = False, gelu: bool = False,
     mapped: bool = True, pairs: bool = False, a_passes: bool = False, c_passes: bool = False,
 ) -> Kernel:  # fmt: skip
-    """The kernel C <- alpha A B (+ C), or C <- GELU(alpha A B + bias), for batches of operands of `element` (bf16, f16, or f32 for tf32) and results of
-    `result` (bf16, f16, f32).
+    """The kernel C <- act(alpha A B + bias) (+ C), where a bias and GELU are optional, for batches of operands of `element` (bf16, f16, or f32 for tf32) and
+    results of `result` (bf16, f16, f32).
 
     All arrays have four dimensions, two of the batch and two of the matrix. A is given as m x k, or with `a_across` as its transpose k x m, B as its
     transpose n x k, or with `b_across` as k x n; rows contiguous. Of tf32 no operand lies across. A C whose rows the copy engine cannot write is not `mapped`,

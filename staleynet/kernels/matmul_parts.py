@@ -142,7 +142,7 @@ def sums_of_parts(element: Any, schedule: Schedule, parts: int, *, a_across: boo
 
 
 def sum_of_parts(result: Any, schedule: Schedule, parts: int, *, bias: bool = False, gelu: bool = False, pairs: bool = False) -> Kernel:
-    """The kernel C <- alpha (sum of parts) (+ C), or C <- GELU(alpha (sum of parts) + bias), of sums as `sums_of_parts` leaves them with the same schedule.
+    """The kernel C <- act(alpha (sum of parts) + bias) (+ C) of sums as `sums_of_parts` leaves them with the same schedule; bias and GELU are optional.
 
     With `pairs` rows of C consist of whole pairs of elements and begin at multiples of them.
     """

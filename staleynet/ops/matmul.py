@@ -1,4 +1,4 @@
-"""The matrix product C <- alpha A B (+ C) of strided operands, in batches along two axes, in fp32 or with tensor cores.
+"""The matrix product C <- act(alpha A B + bias) (+ C) of strided operands, in batches along two axes, in fp32 or with tensor cores.
 
 Left out: how operands are prepared for tensor cores (`matmul_operands.py`), and the ways through their kernels (`matmul_paths.py`).
 """
@@ -7,11 +7,11 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from kdsl import Array, Kernel, bf16, f16, f32, threads
+from kdsl import Array, Kernel, LaunchError, bf16, f16, f32, threads
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
-from staleynet.ops.matmul_operands import Matrix, on_hopper, parts_along_k
+from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, parts_along_k
 from staleynet.ops.matmul_paths import Epilogue, fp32_product, tensor_product, through
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -59,7 +59,7 @@ class Operand:
     """
 
     array: Array
-    """The memory, float32."""
+    """The memory, of one dimension: f32, bf16 or f16."""
     row: int
     """Distance between neighbouring rows, in elements, not negative."""
     column: int
@@ -97,23 +97,28 @@ def matmul(
     precision: Precision = "fp32",
     version: Version | None = None,
 ) -> None:
-    """C <- alpha A B, or with `accumulate` C <- C + alpha A B, for each of `sequences` * `heads` pairs of matrices; with `bias` (n elements, f32) or
-    `activation` C <- GELU(alpha A B + bias).
+    """C <- act(alpha A B + bias) (+ C) for each of `sequences` * `heads` pairs of matrices; `bias` has n elements of f32, one per column of C.
 
-    A is m x k, B is k x n, C is m x n. Elements of `c.array` that C does not contain are left alone.
+    A is m x k, B is k x n, C is m x n. Elements of `c.array` that C does not contain are left alone. With k = 0 the product is 0, and C becomes
+    act(bias) (+ C).
+
+    The order is that of a layer with a residual connection: the factor, then the bias, then the activation (GELU in its tanh form, or none), and with
+    `accumulate` last of all what is in C (the residual) is added. A C of bf16 or f16 is rounded at the end; in some ways through the kernels of `wgmma` what is
+    added to it is rounded before, too.
 
     `precision` says how:
     - "fp32": all arrays are f32, and every element is summed along k in ascending order with fused multiply-adds, whatever the device, so the bits depend on
       the operands only. Where C is small and k is long, the sums of a few parts along k are computed so, and added in ascending order (`parts_along_k`).
     - "3xtf32": on tensor cores from tf32 parts, with errors like those of fp32. Where there is no `wgmma` it is computed as fp32.
     - "tf32", "bf16", "f16": operands are rounded to that type (to nearest even), unless their arrays hold it, and multiplied on tensor cores with sums in
-      f32. C may be f32, bf16 or f16.
-    All but fp32 give the same bits in each run, not on each device.
+      f32.
+    For all but fp32 A, B and C may each be f32, bf16 or f16. They give the same bits in each run, not on each device.
 
     `version` names one of the kernels for fp32 that the model began with; without it the fastest is taken.
 
-    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, for an unknown version or precision, and for element
-    types that do not suit it; `kdsl.LaunchError` if an operand does not fit its array, or if C overlaps A or B.
+    Raises `ValueError` for a negative size or stride, for a C that reaches one element on two ways, for an unknown version, precision or activation, and for
+    arrays of more dimensions than one or of element types that do not suit the precision; `kdsl.LaunchError` if an operand does not fit its array, or if C
+    overlaps A or B.
     """
     if version is not None and version not in _KERNELS:
         raise ValueError(f"matmul: there is no version {version!r}; choose one of {', '.join(get_args(Version))}")
@@ -123,8 +128,6 @@ def matmul(
         raise ValueError(f"matmul: version {version!r} is one of fp32; leave it out for {precision}")
     if activation not in (None, "gelu"):
         raise ValueError(f"matmul: there is no activation {activation!r}; it is 'gelu' or None")
-    if accumulate and (bias is not None or activation is not None):
-        raise ValueError("matmul: a bias or an activation does not go with accumulate; add to C afterwards")
     check_size("matmul", m=m, n=n, k=k, sequences=sequences, heads=heads)
     if bias is not None:
         check_length("matmul", "bias", bias, n, "n")
@@ -133,19 +136,25 @@ def matmul(
             stride = operator.index(getattr(operand, axis))
             if not 0 <= stride < 2**63:
                 raise ValueError(f"matmul: the {axis} stride of {name} must not be negative, got {stride}")
-        if precision != "fp32" and operand.array.dtype not in (f32, bf16, f16):
-            raise ValueError(f"matmul: {name} is an array of {operand.array.dtype}; {precision} takes f32, bf16 and f16")
+        if operand.array.dtype not in ((f32,) if precision == "fp32" else (f32, bf16, f16)):
+            kinds = "f32" if precision == "fp32" else "f32, bf16 and f16"
+            raise ValueError(f"matmul: {name} is an array of {operand.array.dtype}; {precision} takes {kinds}")
     _check_distinct(c, m=m, n=n, sequences=sequences, heads=heads)
-    epilogue = Epilogue(alpha, accumulate, bias, activation is not None)
-    if precision == "3xtf32" and not on_hopper(c.array):
-        precision = "fp32"
-    batch = sequences * heads
-    parts = parts_along_k(precision, m, n, k, batch)
     left, right = (_matrices(x, rows, k, sequences, heads) for x, rows in ((a, m), (transposed(b), n)))
     out = _matrices(c, m, n, sequences, heads)
-    regular = 0 not in (batch, m, n, k) and version is None and all(x.fits and x.base.flat for x in (out, left, right))
-    large = c.array.device.target != "cpu" and batch * m * n * k >= _LARGE and all(x.base.dtype == f32 for x in (out, left, right))
-    if regular and (precision != "fp32" or large):
+    for name, matrix in (("c", out), ("a", left), ("b", right)):
+        _check_inside(name, matrix)
+    batch = sequences * heads
+    if 0 in (batch, m, n):
+        return
+    if k == 0:  # empty sums, 0 in every precision
+        precision, left, right = "fp32", *(replace(x, base=nothing(c.array.device)) for x in (left, right))
+    elif precision == "3xtf32" and not on_hopper(c.array):
+        precision, left, right = "fp32", *(x if x.base.dtype == f32 else packed(x, f32) for x in (left, right))
+    epilogue = Epilogue(alpha, accumulate, bias, activation is not None)
+    parts = parts_along_k(precision, m, n, k, batch) if version is None else 1
+    large = c.array.device.target != "cpu" and batch * m * n * k >= _LARGE and version is None
+    if precision != "fp32" or large:
         if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
             out, left, right = out.turned, right, left
         if precision != "fp32":
@@ -153,20 +162,22 @@ def matmul(
         else:
             fp32_product(out, left, right, parts, epilogue)
         return
-    if regular and (parts > 1 or not epilogue.plain):
-        if parts > 1:
-            left, right = left.split(parts), right.split(parts)
-        through(lambda sums, factor, add: _ladder(version, sums, left, right, factor, add), out, parts, epilogue)
-        return
-    if not epilogue.plain and 0 not in (batch, m, n):
-        raise ValueError(
-            "matmul: a bias or an activation needs k of at least 1, no version, and arrays of one dimension that hold the operands"
-        )
-    _ladder(version, out, left, right, alpha, int(accumulate))
+    if parts > 1:
+        left, right = left.split(parts), right.split(parts)
+    direct = epilogue.plain and c.array.dtype == f32
+    through(lambda sums, factor, add: _ladder(version, sums, left, right, factor, add), out, parts, epilogue, direct=direct)
 
 
 def _matrices(x: Operand, rows: int, columns: int, sequences: int, heads: int) -> Matrix:
     return Matrix(x.array, (sequences, heads, rows, columns), (x.sequence, x.head, x.row, x.column))
+
+
+def _check_inside(name: str, x: Matrix) -> None:
+    """Raise unless an operand's elements lie in its array."""
+    if not x.base.flat:
+        raise ValueError(f"matmul: {name} is an array of shape {x.base.shape}; it takes one dimension, elements side by side")
+    if x.span > len(x.base):
+        raise LaunchError(f"matmul: {name} spans {x.span} elements, and its array has {len(x.base)}")
 
 
 def _ladder(version: Version | None, c: Matrix, a: Matrix, b: Matrix, alpha: float, accumulate: int) -> None:

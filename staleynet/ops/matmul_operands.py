@@ -47,10 +47,10 @@ class Matrix:
         return self.base.strided(self.shape, self.strides)
 
     @property
-    def fits(self) -> bool:
-        """Whether all elements lie inside the memory."""
+    def span(self) -> int:
+        """Elements of the memory from its first one to behind the last one of the matrices, 0 if they have none."""
         reach = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
-        return 0 in self.shape or reach < len(self.base)
+        return 0 if 0 in self.shape else reach + 1
 
     @property
     def turned(self) -> "Matrix":

@@ -62,11 +62,11 @@ class Epilogue:
     alpha: float
     """Its factor."""
     accumulate: bool
-    """Whether it is added to C."""
+    """Whether, last of all, what is in C is added."""
     bias: Array | None
     """Added to each row."""
     gelu: bool
-    """Whether GELU is applied last."""
+    """Whether GELU is applied to that, before what is in C is added."""
 
     @property
     def plain(self) -> bool:
@@ -170,8 +170,6 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
     p, q, m, n = c.shape
     k = a.shape[3]
     layout: dict[str, Any] = {"a_across": a_across, "b_across": b_across}
-    ending: dict[str, Any] = {"bias": epilogue.bias is not None, "gelu": epilogue.gelu}
-    offsets = epilogue.bias if epilogue.bias is not None else nothing(c.base.device)
 
     def operands(schedule: Any) -> list[Any]:
         if precision == "tf32":
@@ -179,6 +177,10 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
         return [left.array, right.array]
 
     parts = parts_in_stages(m, n, k * element.itemsize, p * q)
+    direct = c.in_rows or not epilogue.accumulate
+    own = epilogue if parts > 1 or direct else replace(epilogue, bias=None, gelu=False)  # the kernel's; else `through` ends the sums
+    ending: dict[str, Any] = {"bias": own.bias is not None, "gelu": own.gelu}
+    offsets = own.bias if own.bias is not None else nothing(c.base.device)
     if parts > 1:
         name = _chosen("parts", c, (m, n, k // parts, parts), (a_across, b_across))
         schedule = SCHEDULES["parts"][name]
@@ -193,7 +195,7 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
 
     def multiply(out: Matrix, alpha: float, accumulate: int) -> None:
         # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = "128x128 in turn" if epilogue.gelu else _schedule("wgmma", out, k, (a_across, b_across))
+        name = "128x128 in turn" if own.gelu else _schedule("wgmma", out, k, (a_across, b_across))
         schedule = SCHEDULES["wgmma"][name]
         mapped = out.in_rows
         ways = {
@@ -207,7 +209,7 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
             out.array, *operands(schedule), offsets, _work(out, schedule, alpha, accumulate)
         )
 
-    through(multiply, c, 1, epilogue, direct=c.in_rows or not epilogue.accumulate)
+    through(multiply, c, 1, epilogue, direct=direct)
 
 
 def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
