@@ -177,6 +177,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
         ),
         programmatic=early,
         resident=schedule.resident,
+        spills=False,
     )
     def matmul_pipelined(c: SliceMut[f32, D4], a: Slice[f32, D4], b: Slice[f32, D4], e: Ending) -> None:
         """C <- alpha A B (+ C), a tile per block."""
