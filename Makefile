@@ -14,7 +14,7 @@ test: $(VENV)/ready-test
 
 # Every kernel of StaleyNET that runs on a CPU, with all of its accesses watched
 sanitize: $(VENV)/ready-test
-	$(RUN) -m pytest -n 2 --dist worksteal -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py $(ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal -p kdsl.testing.plugin --kdsl-sanitize tests/staleynet/test_kernels_match_reference.py tests/staleynet/test_matmul_precisions.py tests/staleynet/test_turned_copies.py tests/staleynet/test_sum_of_parts.py $(ARGS)
 
 lint: $(VENV)/ready-lint
 	$(VENV)/bin/ruff format --check .

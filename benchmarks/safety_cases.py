@@ -355,6 +355,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
     from staleynet.kernels import (
         convert,
         matmul_3xtf32,
+        matmul_border,
         matmul_hopper,
         matmul_mma,
         matmul_parts,
@@ -408,6 +409,11 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         c, a, b = operands(of, sequences, f32)
         return Case(pipelined_kernel, (c.array, a.array, b.array, convert.Ending(alpha=1.0, accumulate=0)))
 
+    def border(of: Arrays, sequences: int) -> Case:
+        c, a, _ = operands(of, sequences, f32)
+        ending = matmul_border.Border(alpha=1.0, accumulate=0, rows=sequences * CONTEXT - 128, columns=n - 4)
+        return Case(border_kernel, (c.array, a.array, matrix(of, "b", k, n, f32).array, ending))
+
     def across(of: Arrays, sequences: int) -> Case:
         c, b = matrix(of, "c", k, n, f32), matrix(of, "b", sequences * CONTEXT, n, f32)
         maps = [matmul_paths._rounding(x, tf32_tiles.BOX) for x in (matrix(of, "a", sequences * CONTEXT, k, f32), b)]
@@ -438,6 +444,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
     pipelined_kernel = matmul_pipelined.product(
         schedules.SCHEDULES["pipelined"]["pipelined 64x128"], a_across=False, b_across=False, rest=False
     )
+    border_kernel = matmul_border.product_of_border(a_across=False, rest=False)
     across_kernel = matmul_tf32.product(schedules.SCHEDULES["tf32"]["256x128"], b_across=True, c_across=False)
     three_kernel = matmul_3xtf32.product(schedules.SCHEDULES["3xtf32"]["128x128"], a_across=False, b_across=False)
     parts_kernel = matmul_parts.sums_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, a_across=True, b_across=True)
@@ -451,6 +458,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         "matmul_hopper, bf16, GELU": hopper(bf16, "128x128 in turn", True),
         "matmul_hopper, tf32": hopper(f32, "128x256", False),
         "matmul_pipelined": pipelined,
+        "matmul_border": border,
         "matmul_parts": in_parts(parts_kernel, False),
         "matmul_sum_of_parts": in_parts(sum_kernel, True),
         "matmul_tf32": across,

@@ -3,6 +3,7 @@
 This is the public surface: all that the author of a kernel needs.
 """
 
+from kdsl import fast
 from kdsl.collectives import (
     block_max,
     block_min,
@@ -337,6 +338,7 @@ __all__ = [
     "f32x4",
     "f64",
     "f64x2",
+    "fast",
     "fence_async_proxy",
     "fence_barrier_init",
     "fence_block",

@@ -10,6 +10,7 @@ from kdsl.frontend import arrays, atomics, expand, geometry, instructions, opera
 from kdsl.frontend.arguments import Evaluated, expect_count, place_of
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
+from kdsl.frontend.either import either
 from kdsl.frontend.exchanges import exchange
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.python_functions import BUILTINS
@@ -18,7 +19,7 @@ from kdsl.ir import nodes
 from kdsl.lang import intrinsics as table
 from kdsl.lang.intrinsics import Intrinsic
 from kdsl.lang.struct_type import StructType
-from kdsl.lang.types import DTYPES, F32, I32, I64, U32, DType
+from kdsl.lang.types import DTYPES, F32, F64, I32, I64, U32, DType
 from kdsl.lang.vectors import VectorType, vector_type
 
 
@@ -63,7 +64,7 @@ def _apply(ctx: Context, callee: Value, positional: Evaluated, keywords: dict[st
 def _applies_to_numbers(callee: Value) -> bool:
     """Whether it is a function of the table, or of mathematics, that makes one number of numbers."""
     if isinstance(callee, Intrinsic):
-        return isinstance(callee.lowering, table.ToUnary | table.ToBinary | table.ToFma | table.ToBitcast)
+        return isinstance(callee.lowering, table.ToUnary | table.ToBinary | table.ToFma | table.ToApproximation | table.ToBitcast)
     return isinstance(callee, Overloaded)
 
 
@@ -72,6 +73,8 @@ def _takes(callee: Value, of: DType) -> bool:
     if isinstance(callee, Overloaded):
         return of in callee.functions
     lowering = callee.lowering if isinstance(callee, Intrinsic) else None
+    if isinstance(lowering, table.ToApproximation):
+        return of.name in lowering.ptx
     return of.is_float or not isinstance(lowering, table.ToUnary | table.ToBinary | table.ToFma) or getattr(lowering, "integer", False)
 
 
@@ -196,6 +199,27 @@ def _to_scale(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call
     return ctx.scale(coerce(ctx, number, of, place_of(node, 0), f"an argument of {row.name}()"), whole)
 
 
+def _to_approximation(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
+    from kdsl.mathematics.accurate import ACCURATE  # it is written in the language, so it needs the frontend
+
+    lowering = row.lowering
+    assert isinstance(lowering, table.ToApproximation)
+    operands = _floats(ctx, row, arguments, len(row.parameters), node)
+    of = operands[0].type
+    if of.name not in lowering.ptx:
+        texts = (ctx.text(place_of(node, i, name)) for i, (name, _) in enumerate(row.parameters))
+        narrowed = f"{row.name}({', '.join(f'f32({text})' for text in texts)})"
+        hint = f"there are none of f64: use what is accurate, or write {narrowed}" if of is F64 else f"write {narrowed}"
+        raise ctx.error(f"{row.name}() is there for {', '.join(lowering.ptx)}, not for {of}", node, hint)
+
+    def approximated() -> tuple[nodes.ValueOp]:
+        made = nodes.Approximation(location=ctx.location, type=of, name=row.name, arguments=operands)
+        ctx.emit(made)
+        return (made,)
+
+    return either(ctx, approximated, ACCURATE[row.name], operands, (of,), node, node)[0]
+
+
 def _to_bitcast(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     expect_count(ctx, row.name, arguments, 1, node, row.name + row.signature)
     takes = DTYPES[row.signature[1 : row.signature.index(")")].split(":")[1].strip()]
@@ -286,6 +310,7 @@ _INTRINSICS: Final[dict[type, Callable[[Context, Intrinsic, Evaluated, ast.Call]
     table.ToBinary: _to_binary,
     table.ToFma: _to_fma,
     table.ToScale: _to_scale,
+    table.ToApproximation: _to_approximation,
     table.ToBitcast: _to_bitcast,
     table.ToBarrier: _to_barrier,
     table.ToExchange: exchange,

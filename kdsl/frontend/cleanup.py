@@ -6,7 +6,7 @@ from kdsl.ir import nodes
 
 _PURE = (
     nodes.Constant, nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Unary, nodes.Binary, nodes.Fma, nodes.Scale, nodes.Compare,
-    nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Get,
+    nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Approximation, nodes.Get,
 )  # fmt: skip
 
 

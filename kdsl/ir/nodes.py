@@ -55,6 +55,7 @@ from kdsl.ir.together import ScopeName as ScopeName
 from kdsl.ir.together import Sleep as Sleep
 from kdsl.ir.values import BINARY as BINARY
 from kdsl.ir.values import UNARY as UNARY
+from kdsl.ir.values import Approximation as Approximation
 from kdsl.ir.values import Binary as Binary
 from kdsl.ir.values import BinaryName as BinaryName
 from kdsl.ir.values import Bitcast as Bitcast
@@ -277,6 +278,8 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.a, op.b, op.c)
         case Scale():
             return (op.value, op.exponent)
+        case Approximation():
+            return op.arguments
         case Select():
             return (op.condition, op.then, op.orelse)
         case Load() if op.row_check is not None:

@@ -163,6 +163,8 @@ class _Printer:
                 return f"atomic {op.op} {self.element(op)} by ({given}) {op.order} {op.scope}{_check(op)}"
             case nodes.Clock():
                 return op.name
+            case nodes.Approximation():
+                return f"{op.name}({arguments})"
             case nodes.Result():
                 return f"{op.of.name} result {op.index}"
             case _:

@@ -14,6 +14,8 @@ def rows_of(op: nodes.Op) -> tuple[str, ...]:
     ):
         variant = op.variant if isinstance(op, nodes.Instruction) else ""
         found = (f"{op.name}:{variant}" if variant else op.name,)
+    if isinstance(op, nodes.Approximation):
+        found = (f"{op.name}:{op.type}" if op.type.name in INTRINSICS[op.name].variants else op.name,)
     if isinstance(op, nodes.Access) and op.remote is not None:
         found += ("remote",)
     return found

@@ -52,7 +52,7 @@ class Special(ValueOp):
 
 @dataclass(eq=False, kw_only=True)
 class OnGpu(ValueOp):
-    """A bool that is known when code is made: True on the GPU, False on the CPU. Chooses between inline PTX and what stands for it."""
+    """A bool that is known when code is made: True on the GPU, False on the CPU. Chooses between inline PTX, or approximations, and what stands for them."""
 
 
 UnaryName: TypeAlias = Literal[
@@ -149,6 +149,16 @@ class Scale(ValueOp):
 
     value: ValueOp
     exponent: ValueOp
+
+
+@dataclass(eq=False, kw_only=True)
+class Approximation(ValueOp):
+    """A function of floats as the instructions of a row of the table approximate it. GPU only: it stands where `OnGpu` holds."""
+
+    name: str
+    """The row."""
+    arguments: tuple[ValueOp, ...]
+    """Of the type of the result."""
 
 
 CompareName: TypeAlias = Literal["lt", "le", "gt", "ge", "eq", "ne"]

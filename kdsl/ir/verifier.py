@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.ir import nodes
-from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
+from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToApproximation, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, F64, I64, U32, DType
 from kdsl.lang.vectors import vector_type
@@ -123,6 +123,11 @@ class _Verifier:
                 self.same((op.type, op.value.type), op)
                 fits = op.exponent.type.is_signed and op.exponent.type.is_integer and op.exponent.type.bits == op.type.bits
                 self.require(op.type in (F32, F64) and fits, "a scale takes an f32 and an i32, or an f64 and an i64", op)
+            case nodes.Approximation():
+                self.row(op, ToApproximation)
+                self.same((op.type, *(a.type for a in op.arguments)), op)
+                lowering = INTRINSICS[op.name].lowering
+                self.require(isinstance(lowering, ToApproximation) and op.type.name in lowering.ptx, f"{op.name} fits {op.type}", op)
             case nodes.Compare():
                 self.same((op.left.type, op.right.type), op)
                 self.require(op.type is BOOL, "a comparison yields a bool", op)
@@ -209,7 +214,11 @@ class _Verifier:
         if lowering.kind != "shuffle":
             self.require(of.is_integer if lowering.mode in ("and", "or", "xor") else not of.is_bool, f"{op.name} fits {of}", op)
 
-    def row(self, op: nodes.Exchange | nodes.Atomic | nodes.Clock | nodes.Fence | nodes.Sleep | nodes.Instruction, lowering: type) -> None:
+    def row(
+        self,
+        op: nodes.Exchange | nodes.Atomic | nodes.Clock | nodes.Fence | nodes.Sleep | nodes.Instruction | nodes.Approximation,
+        lowering: type,
+    ) -> None:
         row = INTRINSICS.get(op.name)
         self.require(row is not None and isinstance(row.lowering, lowering), "an intrinsic is in the table", op)
 

@@ -29,6 +29,9 @@ refused with both named; the sections are those of the PTX ISA.
 """
 
 _NOTES: Final = {
+    "Approximations": """`from kdsl import fast`. On a GPU these are the instructions of the hardware, on the CPU the accurate functions: an exception from
+"the same bits". Subnormals are kept but for `exp2` of bf16; what else is promised: [mathematics](mathematics.md#approximations).
+""",
     "Barriers in shared memory": "With examples, and how they belong together: [Hopper](hopper.md).\n",
     "Inline PTX": "What a text may hold, and what is assumed of it: [Hopper](hopper.md#inline-ptx).\n",
     "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have

@@ -197,19 +197,18 @@ def turn_small(*, early: bool = False) -> Kernel:
         p, q = tile.batch // y.shape[1], tile.batch % y.shape[1]
         line, four = thread_idx.x // 8, thread_idx.x % 8
         of, to = as_vectors(x, 4), as_vectors(y, 4)
+        read, written = tile.row // 4 + four, tile.column // 4 + four
         if early:
             launch_dependents()  # before the wait: what follows waits for the end of this launch, which comes after the end of those in front of it
             wait_for_dependencies()
-        if p < of.shape[0] and q < of.shape[1] and tile.column + line < of.shape[2] and tile.row // 4 + four < of.shape[3]:
-            found = of[p, q, tile.column + line, tile.row // 4 + four]
+        if p < of.shape[0] and q < of.shape[1] and tile.column + line < of.shape[2] and read < of.shape[3]:
+            found = of[p, q, tile.column + line, read]
             for e in unroll(4):
                 buffer[4 * four + e, line] = found[e]
         sync_threads()
-        if p < to.shape[0] and q < to.shape[1] and tile.row + line < to.shape[2] and tile.column // 4 + four < to.shape[3]:
+        if p < to.shape[0] and q < to.shape[1] and tile.row + line < to.shape[2] and written < to.shape[3]:
             n = 4 * four
-            to[p, q, tile.row + line, tile.column // 4 + four] = f32x4(
-                buffer[line, n], buffer[line, n + 1], buffer[line, n + 2], buffer[line, n + 3]
-            )
+            to[p, q, tile.row + line, written] = f32x4(buffer[line, n], buffer[line, n + 1], buffer[line, n + 2], buffer[line, n + 3])
 
     return matmul_turn_small
 

@@ -6,7 +6,7 @@ A thread has vectors of four neighbouring rows and columns; lanes that lie side 
 
 from typing import Any
 
-from kdsl import as_vectors, f32, f32x2, f32x4, fma, function, i64, unroll
+from kdsl import as_vectors, f32, f32x2, f32x4, fma, function, i64, lane_index, sync_warp, unroll
 
 LANE_ROWS, LANE_COLUMNS = 8, 4
 """How the lanes of a warp lie over its part of a tile."""
@@ -22,6 +22,15 @@ def add_products(sums: Any, u: Any, v: Any, rows: i64, columns: i64) -> None:
                 sums[i, j] = fma(u[i], v[j], sums[i, j])
             else:
                 sums[rows - 1 - i, j] = fma(u[rows - 1 - i], v[j], sums[rows - 1 - i, j])
+
+
+GAP = 4
+"""Numbers between two lines of results in shared memory, so that lines begin in different banks."""
+
+
+def room(warps: int, columns: int) -> tuple[int, int, int]:
+    """The shape of the shared array in which warps with so many columns of C each put results in lines."""
+    return warps, 4 * LANE_ROWS, columns + GAP
 
 
 @function
@@ -63,3 +72,39 @@ def write_tile(
                                 to[p, q, line, place] = before + value
                             else:
                                 to[p, q, line, place] = value
+
+
+@function
+def write_lines(
+    c: Any, sums: Any, e: Any, out: Any, warp: i64, p: i64, q: i64, row: i64, column: i64, rows: i64, columns: i64, each: i64
+) -> None:
+    """The same for the part of a tile that a warp has, which begins at `row` and `column`: through its room in `out`, so that whole lines of it are written at
+    once, also where a lane cannot write all four of its neighbouring columns."""
+    lane = lane_index()
+    to, of, fours = as_vectors(c, each) if each > 1 else c, as_vectors(out, each) if each > 1 else out, as_vectors(out, 4)
+    per_line = LANE_COLUMNS * columns // each
+    if p < c.shape[0] and q < c.shape[1]:
+        for i in unroll(rows // 4):
+            for line in unroll(4):
+                for j in unroll(columns // 4):
+                    fours[warp, 4 * (lane // LANE_COLUMNS) + line, lane % LANE_COLUMNS + LANE_COLUMNS * j] = taken(
+                        sums, e.alpha, 4 * i + line, 4 * j, 4
+                    )
+            sync_warp()
+            top = row + 4 * LANE_ROWS * i
+            if e.accumulate == 0 and row + LANE_ROWS * rows <= to.shape[2] and column // each + per_line <= to.shape[3]:
+                for t in unroll(per_line):
+                    line, place = (32 * t + lane) // per_line, (32 * t + lane) % per_line
+                    to.unchecked[p, q, top + line, column // each + place] = of[warp, line, place]  # all of the warp's part lies inside
+            else:
+                for t in range(per_line):
+                    line, place = (32 * t + lane) // per_line, (32 * t + lane) % per_line
+                    y, x = top + line, column // each + place
+                    if y < to.shape[2] and x < to.shape[3]:
+                        value = of[warp, line, place]
+                        if e.accumulate != 0:
+                            before = to[p, q, y, x]
+                            to[p, q, y, x] = before + value
+                        else:
+                            to[p, q, y, x] = value
+            sync_warp()

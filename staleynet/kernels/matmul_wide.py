@@ -43,7 +43,7 @@ from kdsl import (
     warp_index,
 )
 from staleynet.kernels.convert import Ending
-from staleynet.kernels.matmul_tile import LANE_COLUMNS, LANE_ROWS, add_products, write_tile
+from staleynet.kernels.matmul_tile import LANE_COLUMNS, LANE_ROWS, add_products, room, write_lines, write_tile
 from staleynet.kernels.tile_order import place_of_block
 
 TURNERS = 128
@@ -94,6 +94,8 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
     RAW_BYTES = ((0 if a_across else ROWS) + (0 if b_across else COLUMNS)) * DEPTH * 4
     RAW_ROWS = (8 if a_across else ROWS, 8 if b_across else COLUMNS)
     REGISTERS = schedule.registers
+    LINES = each < 4 and schedule.resident == 1  # with two blocks on a multiprocessor there are too few registers
+    ROOM = room(WARPS, COLUMNS // WARP_COLUMNS) if LINES else (1, 1, 4)
     SPARE = 40 if THREADS == 256 else 32
     AT_ONCE = (2 if SPARE < 40 else 4) if schedule.registers else 8
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
@@ -175,6 +177,7 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
         raw_right = shared_array((RAW, RAW_ROWS[1], DEPTH), f32, swizzle=DEPTH * 4)
         full, empty = shared_barriers(STAGES), shared_barriers(STAGES)
         raw_full, raw_empty = shared_barriers(RAW), shared_barriers(RAW)
+        out = shared_array(ROOM, f32, align=16)
         if is_first_thread():
             for s in unroll(STAGES):
                 barrier_init(full, s, int(ENGINE) + (TURNERS if TURNS else 0))
@@ -246,8 +249,13 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
                     fetch(u, v, lefts, rights, s, k, my_row, my_column)
                     add_products(sums, u, v, 4 * UP, 4 * SIDE)
             p, q, y, x = place_of_block(c, ROWS, COLUMNS, GROUP)
-            write_tile(
-                c, sums, e, i64(p), i64(q), i64(y) * ROWS, i64(x) * COLUMNS, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each
-            )
+            if LINES:
+                at_row = i64(y) * ROWS + warp // WARP_COLUMNS * (ROWS // WARP_ROWS)
+                at_column = i64(x) * COLUMNS + warp % WARP_COLUMNS * (COLUMNS // WARP_COLUMNS)
+                write_lines(c, sums, e, out, warp, i64(p), i64(q), at_row, at_column, 4 * UP, 4 * SIDE, each)
+            else:
+                write_tile(
+                    c, sums, e, i64(p), i64(q), i64(y) * ROWS, i64(x) * COLUMNS, ROWS, COLUMNS, my_row, my_column, 4 * UP, 4 * SIDE, each
+                )
 
     return matmul_wide

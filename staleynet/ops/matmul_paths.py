@@ -11,8 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
+from staleynet.kernels import (
+    matmul_3xtf32,
+    matmul_border,
+    matmul_hopper,
+    matmul_mma,
+    matmul_parts,
+    matmul_pipelined,
+    matmul_tf32,
+    matmul_wide,
+)
 from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, combine
+from staleynet.kernels.matmul_border import Border
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
@@ -35,8 +45,10 @@ from staleynet.ops.schedules import SCHEDULES, choose, takes_mma_alone
 
 ELEMENTS: dict[str, Any] = {"tf32": f32, "3xtf32": f32, "bf16": bf16, "f16": f16}
 """What the operands are on their way into the tensor cores."""
-_FEW, _NARROW = 16, "pipelined 64x16"
-"""Of fp32, so many columns beyond whole tiles as are computed by themselves, and the schedule for these."""
+FEW = 16
+"""So many columns of fp32 beyond whole tiles as are computed by themselves."""
+LITTLE = 1024
+"""So many elements of C for each multiprocessor, in rows beyond whole rounds of tiles, are computed likewise."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
 MANY = 1 << 20
@@ -86,27 +98,39 @@ def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
     in_fours = left.in_vectors(4) and right.in_vectors(4)
     family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
 
-    def launch(out: Matrix, right: Matrix, name: str, alpha: float, accumulate: int) -> None:
-        each = next((each for each in (4, 2) if out.in_vectors(each)), 1)
-        # Valid: the contract compares all extents, and each thread writes elements of its own tile of C.
-        _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
-            out.array, left.array, right.array, Ending(alpha=alpha, accumulate=accumulate)
-        )
-
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         p, q, m, n = out.shape
         name = _schedule(family, out, k, (a_across, b_across))
-        columns = SCHEDULES["fp32"][name].columns
-        few = n % columns
-        if b_across and family == "fp32" and p == q == 1 and 0 < few <= min(_FEW, columns // 4) and n >= 4 * columns and m >= 8 * columns:
-            # the last columns alone in narrow tiles, and not a whole tile for each
-            launch(out.columns(0, n - few), right.columns(0, n - few), name, alpha, accumulate)
-            launch(out.columns(n - few, few), right.columns(n - few, right.shape[3] - n + few), _NARROW, alpha, accumulate)
-        else:
-            launch(out, right, name, alpha, accumulate)
+        rows, columns = m, n
+        if b_across and family == "fp32" and p == q == 1:
+            rows, columns = _in_whole_rounds(m, n, SCHEDULES["fp32"][name], _multiprocessors(c.base))
+        inner = out.rows(0, rows).columns(0, columns)
+        upper = left.columns(0, rows) if a_across else left.rows(0, rows)
+        each = next((each for each in (4, 2) if inner.in_vectors(each)), 1)
+        # Valid: the contracts compare all extents, and each thread writes elements of its own tile of C.
+        _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
+            inner.array,
+            upper.array,
+            (right if columns == n else right.columns(0, columns)).array,
+            Ending(alpha=alpha, accumulate=accumulate),
+        )
+        if (rows, columns) != (m, n):
+            _border_kernel(a_across, k % matmul_border.DEPTH != 0)(
+                out.array, left.array, right.array, Border(alpha=alpha, accumulate=accumulate, rows=rows, columns=columns)
+            )
 
     direct = epilogue.plain and c.base.dtype == f32 and (c.strides[3] == 1 or c.shape[3] == 1)
     through(product, c, parts, epilogue, direct=direct)
+
+
+def _in_whole_rounds(m: int, n: int, schedule: Any, blocks: int) -> tuple[int, int]:
+    """The first rows and columns of C that whole tiles cover, as many at a time as there are multiprocessors, if few columns and rows are beyond; else all."""
+    few = n % schedule.columns
+    columns = n - few if few <= min(FEW, schedule.columns // 4) and n >= 4 * schedule.columns and m >= 8 * schedule.rows else n
+    across = -(-columns // schedule.columns)
+    whole = -(-m // schedule.rows) * across // blocks * blocks // across * schedule.rows
+    cut = isinstance(schedule, matmul_wide.Schedule) and 0 < whole < m and (m - whole) * columns <= LITTLE * blocks
+    return whole if cut else m, columns
 
 
 def through(
@@ -385,15 +409,18 @@ def _three_kernel(name: str, a_across: bool, b_across: bool, parts: int = 1) -> 
 def _fp32_kernel(name: str, a_across: bool, b_across: bool, each: int, rest: bool, early: bool) -> Kernel:
     schedule = SCHEDULES["fp32"][name]
     if isinstance(schedule, matmul_wide.Schedule):
-        # ptxas spills some bytes where results leave one by one from tiles of 256 x 128, or four at a time from some of 128 x 192
-        if each == 1 and schedule.rows == 256:
-            schedule = SCHEDULES["fp32"]["128x256"]
+        # ptxas spills some bytes where results leave four at a time from some tiles of 128 x 192
         if schedule.columns == 192 and rest and a_across and not b_across:
-            each = 1
+            each = min(each, 2)
         return matmul_wide.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest)
     if rest or a_across or not b_across or not early:
         schedule = replace(schedule, resident=1)  # else ptxas spills
     return matmul_pipelined.product(schedule, a_across=a_across, b_across=b_across, each=each, rest=rest, early=early)
+
+
+@functools.cache
+def _border_kernel(a_across: bool, rest: bool) -> Kernel:
+    return matmul_border.product_of_border(a_across=a_across, rest=rest, early=True)
 
 
 @functools.cache

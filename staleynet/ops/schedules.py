@@ -29,7 +29,6 @@ _PIPELINED: Final[dict[str, Any]] = {
     "pipelined 64x128": matmul_pipelined.Schedule(64, 128, 1, 4),
     "pipelined 64x64": matmul_pipelined.Schedule(64, 64, 1, 2),
     "pipelined 128x64 by four": matmul_pipelined.Schedule(128, 64, 2, 2, depth=8, resident=4),
-    "pipelined 64x16": matmul_pipelined.Schedule(64, 16, 2, 1, depth=32),
 }
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
     "wgmma": {
@@ -93,7 +92,6 @@ _PIPELINED_SPEED: Final = {
     "pipelined 64x128": 0.8,
     "pipelined 64x64": 0.75,
     "pipelined 128x64 by four": 0.82,
-    "pipelined 64x16": 0.2,
 }
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": {

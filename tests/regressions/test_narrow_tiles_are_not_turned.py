@@ -22,4 +22,4 @@ def test_the_kernel_refuses_them() -> None:
 def test_no_product_takes_them(family: str, target: str, shape: tuple[int, int, int, int]) -> None:
     for across in ((False, False), (True, False)):
         assert suits(SCHEDULES[family][choose(family, target, 132, 166_912, shape, across)], across)
-        assert not suits(SCHEDULES[family]["pipelined 64x16"], across)
+        assert not suits(NARROW, across)

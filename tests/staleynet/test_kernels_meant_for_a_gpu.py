@@ -6,6 +6,7 @@ import kdsl
 from kdsl.testing import sanitized
 from staleynet.kernels.convert import Ending
 from staleynet.kernels.matmul import Product, matmul_register_blocked
+from staleynet.kernels.matmul_border import Border, product_of_border
 from staleynet.kernels.matmul_pipelined import Schedule, product
 
 
@@ -26,6 +27,20 @@ def test_register_blocked_with_the_schedule_of_a_gpu() -> None:
     assert np.isnan(made[m]).all()
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert np.abs(made[:m] - exact).max() <= 1e-4 * (np.abs(a).astype(np.float64) @ np.abs(b)).max()
+
+
+def test_the_border_of_a_product() -> None:
+    """No extent is a multiple of a tile's, and the last stage is not whole."""
+    device, rng = kdsl.device("cpu"), np.random.default_rng(7)
+    a, b = rng.standard_normal((1, 1, 150, 36), np.float32), rng.standard_normal((1, 1, 36, 40), np.float32)
+    with sanitized() as found:
+        c = device.array(np.zeros((1, 1, 150, 37), np.float32))
+        product_of_border(a_across=False)(c, device.array(a), device.array(b), Border(alpha=1.0, accumulate=0, rows=128, columns=32))
+        made = c.numpy()[0, 0]
+    assert not found
+    exact = a[0, 0].astype(np.float64) @ b[0, 0, :, :37]
+    exact[:128, :32] = 0
+    assert np.abs(made - exact).max() <= 1e-4
 
 
 def test_pipelined_at_the_edges_of_its_operands() -> None:

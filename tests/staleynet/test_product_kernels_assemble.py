@@ -11,7 +11,7 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
+from staleynet.kernels import matmul_3xtf32, matmul_border, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
 from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_small
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
@@ -108,6 +108,18 @@ def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_don
 )
 def test_fp32_where_registers_are_short(name: str, a_across: bool, b_across: bool, each: int, rest: bool) -> None:
     assert spills(_fp32_kernel(name, a_across, b_across, each, rest, True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("name", SCHEDULES["wide"])
+def test_fp32_whose_results_leave_in_lines(name: str, each: int) -> None:
+    assert spills(_fp32_kernel(name, False, True, each, each == 1, True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize("a_across", [False, True])
+@pytest.mark.parametrize("rest", [False, True])
+def test_the_border_of_fp32(a_across: bool, rest: bool) -> None:
+    assert spills(matmul_border.product_of_border(a_across=a_across, rest=rest, early=True), "sm_90a") == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["wide"])

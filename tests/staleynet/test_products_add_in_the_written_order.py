@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import kdsl
 import kdsl.testing
 from staleynet import ops
+from staleynet.kernels import matmul_border
 from staleynet.kernels.convert import Ending
 from staleynet.kernels.matmul_pipelined import Schedule
 from staleynet.kernels.matmul_pipelined import product as pipelined
@@ -154,6 +155,37 @@ def test_the_pipelined_kernel_has_the_bits_of_the_model(device: kdsl.Device, a_a
             wanted = modelled(a, b, 1, 0.7)
             wanted = c + wanted if accumulate else wanted
             np.testing.assert_array_equal(out.numpy()[0, 0].view(np.uint32), wanted.view(np.uint32))
+
+
+@DEVICES
+@pytest.mark.parametrize("a_across", [False, True])
+def test_the_border_has_the_bits_of_the_model(device: kdsl.Device, a_across: bool) -> None:
+    """What is computed elsewhere stays as it is; B has columns that C lacks."""
+    random = np.random.default_rng(5)
+    for (m, n, k), (rows, columns), accumulate, scale in (
+        ((200, 37, 33), (128, 32), 0, 1.0),
+        ((130, 34, 64), (130, 32), 1, 1e-23),
+        ((68, 64, 31), (64, 64), 1, 1e-23),
+        ((100, 50, 3), (64, 50), 0, 1.0),
+        ((33, 5, 129), (32, 4), 0, 1e-23),
+        ((1, 1, 1), (0, 0), 0, 1.0),
+    ):
+        kernel = matmul_border.product_of_border(a_across=a_across, rest=k % matmul_border.DEPTH != 0)
+        a, b, c = ((random.standard_normal(shape) * scale).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
+        left, right = (in_fours(device, x) for x in (a.T if a_across else a, np.pad(b, ((0, 0), (0, -n % 4)))))
+        c = c if accumulate else np.full_like(c, np.nan)
+        out = device.array(c[None, None])
+        kernel(out, left, right, matmul_border.Border(alpha=0.7, accumulate=accumulate, rows=rows, columns=columns))
+        wanted = modelled(a, b, 1, 0.7)
+        wanted = c + wanted if accumulate else wanted
+        wanted[:rows, :columns] = c[:rows, :columns]
+        np.testing.assert_array_equal(out.numpy()[0, 0].view(np.uint32), wanted.view(np.uint32))
+
+
+def in_fours(device: kdsl.Device, x: Floats) -> kdsl.Array:
+    """The matrix in memory with rows that begin at multiples of four numbers."""
+    wide = np.pad(x, ((0, 0), (0, -x.shape[1] % 4)), constant_values=np.nan)
+    return device.array(wide.ravel()).strided((1, 1, *x.shape), (wide.size, wide.size, wide.shape[1], 1))
 
 
 @pytest.mark.parametrize("name", SCHEDULES["fp32"])

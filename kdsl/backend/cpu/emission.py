@@ -241,6 +241,8 @@ class Emission:
                 return self.specials.value(op.name)
             case nodes.OnGpu():
                 return Uniform(ir.Constant(ir.IntType(1), 0))
+            case nodes.Approximation():
+                return Uniform(ir.Constant(value_type(op.type), None))  # it is never reached
             case nodes.Get():
                 uniform = self.uniformity.variable(op.variable) < Level.LANE
                 loaded = self.builder.load(self.variables[op.variable], typ=self.variable_type(op.variable))

@@ -402,7 +402,15 @@ def _flat_cost(op: nodes.If) -> int:
         match inner:
             case nodes.If():
                 total += 1 + _flat_cost(inner)
-            case nodes.Constant() | nodes.ParameterValue() | nodes.Length() | nodes.Special() | nodes.Set() | nodes.Get():
+            case (
+                nodes.Constant()
+                | nodes.ParameterValue()
+                | nodes.Length()
+                | nodes.Special()
+                | nodes.Set()
+                | nodes.Get()
+                | nodes.Approximation()
+            ):
                 pass
             case nodes.Result() if isinstance(inner.of, nodes.LoadVector):
                 pass

@@ -26,6 +26,7 @@ PURE: Final = (
     nodes.Binary,
     nodes.Fma,
     nodes.Scale,
+    nodes.Approximation,
     nodes.Compare,
     nodes.Select,
     nodes.Cast,

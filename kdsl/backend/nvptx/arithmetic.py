@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,7 +10,9 @@ from llvmlite import ir
 
 from kdsl.backend.llvm.arithmetic import Arithmetic, constant, shift_in_range
 from kdsl.backend.llvm.module import call_intrinsic, value_type
+from kdsl.backend.nvptx import assembly
 from kdsl.ir import nodes
+from kdsl.lang.intrinsics import INTRINSICS, ToApproximation
 from kdsl.lang.types import BF16, F16, F32, F64, I32, U32, DType
 
 _HALF: Final = ir.HalfType()
@@ -30,7 +33,16 @@ class PtxArithmetic(Arithmetic):
             kind, register = value_type(op.type), {16: "h", 32: "r", 64: "l"}[op.type.bits]
             bits = self.builder.bitcast(operands[0], kind)
             return self.builder.asm(ir.FunctionType(kind, [kind]), f"mov.b{op.type.bits} $0, $1;", f"={register},{register}", [bits], False)
+        if isinstance(op, nodes.Approximation):
+            return self._approximation(op, operands)
         return super().emit(op, *operands)
+
+    def _approximation(self, op: nodes.Approximation, operands: Sequence[Any]) -> Any:
+        """The instructions of a row."""
+        lowering = INTRINSICS[op.name].lowering
+        assert isinstance(lowering, ToApproximation)
+        (made,) = assembly.values(self.builder, lowering.ptx[op.type.name], [value_type(op.type)], *operands, memory=False)
+        return made
 
     def unary(self, op: nodes.UnaryName, of: DType, x: Any) -> Any:
         """`op` of a value; the short integers in 32 bits (see `binary`)."""

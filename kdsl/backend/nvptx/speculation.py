@@ -13,8 +13,8 @@ from typing import Any, Final
 from kdsl.ir import nodes, ranges
 
 _PURE: Final = (
-    nodes.Unary, nodes.Binary, nodes.Compare, nodes.Fma, nodes.Scale, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Constant, nodes.ParameterValue,
-    nodes.Length, nodes.Special, nodes.OnGpu, nodes.Get, nodes.Set, nodes.Result, nodes.If, nodes.ForRange, nodes.While, nodes.Scope,
+    nodes.Unary, nodes.Binary, nodes.Compare, nodes.Fma, nodes.Scale, nodes.Approximation, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Constant,
+    nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Get, nodes.Set, nodes.Result, nodes.If, nodes.ForRange, nodes.While, nodes.Scope,
     nodes.Break, nodes.Continue,
 )  # fmt: skip
 """What may run twice."""

@@ -1,6 +1,6 @@
 """Calls of `inline_ptx`, and of the addresses that it may need.
 
-Where the call says what stands for it on the CPU, both are built and a condition that is known when code is made chooses.
+Where the call says what stands for it on the CPU, it is one of two (`kdsl.frontend.either`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kdsl.frontend import expand, memory
+from kdsl.frontend import memory
 from kdsl.frontend.context import Context
-from kdsl.frontend.conversions import coerce, is_loose, items_of, materialise, scalar, with_article
+from kdsl.frontend.conversions import is_loose, materialise, scalar, with_article
+from kdsl.frontend.either import either
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.frontend.guards import memory_of
 from kdsl.frontend.instructions import ptx_text
@@ -21,7 +22,7 @@ from kdsl.frontend.instructions.places import barrier, flag, items, option, shar
 from kdsl.frontend.values import BarrierRef, Group, Nothing, Text, Value, ViewRef, as_type, describe
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import Intrinsic
-from kdsl.lang.types import BOOL, U32, U64, DType
+from kdsl.lang.types import U32, U64, DType
 
 _TARGETS: Final = re.compile(r"sm_\d{2,3}a?")
 _VERSION: Final = re.compile(r"\d{1,2}\.\d")
@@ -59,35 +60,11 @@ def _inline_ptx(ctx: Context, row: Intrinsic, given: Given, places: Places, node
     }
     if isinstance(cpu, Text):
         return _as_value(emit(ctx, row, arguments=operands, options=options, results=results))
-    return _either(ctx, row, cpu, operands, results, options, places["cpu"], node)
 
+    def text_itself() -> Sequence[nodes.ValueOp]:
+        return emit(ctx, row, arguments=operands, options=options, results=results)
 
-def _either(
-    ctx: Context, row: Intrinsic, cpu: Function | Overloaded, operands: tuple[nodes.ValueOp, ...], results: tuple[DType, ...],
-    options: Mapping[str, nodes.Option], place: ast.AST, node: ast.Call,
-) -> Value:  # fmt: skip
-    """The text on a GPU, the function on the CPU."""
-    condition = nodes.OnGpu(location=ctx.location, type=BOOL)
-    ctx.emit(condition)
-    location = ctx.location
-    variables = [ctx.new_variable("result", of) for of in results]
-    blocks = (nodes.Block(), nodes.Block())
-    mark = len(ctx.set_log)
-    with ctx.nested(blocks[0]):
-        for variable, value in zip(variables, emit(ctx, row, arguments=operands, options=options, results=results), strict=True):
-            ctx.set(variable, value)
-    with ctx.nested(blocks[1]):
-        made = expand.call(ctx, cpu, operands, {}, node)
-        if results:
-            values = (made,) if len(results) == 1 else items_of(ctx, made, len(results), place)
-            for variable, given in zip(variables, values, strict=True):
-                ctx.set(variable, coerce(ctx, given, variable.type, place, f"a result of {cpu.name}"))
-        elif not isinstance(made, Nothing):
-            raise ctx.error(f"`{cpu.name}` returns {describe(made)}, and the text has no result", place, "let both have the same results")
-    ctx.location = location
-    ctx.emit(nodes.If(location=location, condition=condition, then=blocks[0], orelse=blocks[1]))
-    ctx.forget_since(mark)
-    return _as_value([ctx.get(variable) for variable in variables])
+    return _as_value(either(ctx, text_itself, cpu, operands, results, places["cpu"], node))
 
 
 def _as_value(values: Sequence[nodes.ValueOp]) -> Value:

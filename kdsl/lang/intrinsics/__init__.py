@@ -8,6 +8,7 @@ What is not here: mathematics, which is written in the language itself (`kdsl.ma
 from kdsl.lang.intrinsics.row import INTRINSICS as INTRINSICS
 from kdsl.lang.intrinsics.row import Intrinsic as Intrinsic
 from kdsl.lang.intrinsics.row import Lowering as Lowering
+from kdsl.lang.intrinsics.row import ToApproximation as ToApproximation
 from kdsl.lang.intrinsics.row import ToAtomic as ToAtomic
 from kdsl.lang.intrinsics.row import ToBarrier as ToBarrier
 from kdsl.lang.intrinsics.row import ToBinary as ToBinary
@@ -26,6 +27,7 @@ from kdsl.lang.intrinsics.threads import *
 from kdsl.lang.intrinsics.exchange import *
 from kdsl.lang.intrinsics.atomic import *
 from kdsl.lang.intrinsics.arithmetic import *
+from kdsl.lang.intrinsics import fast as fast  # whose names are those of accurate functions
 from kdsl.lang.intrinsics.clusters import *
 from kdsl.lang.intrinsics.grid import *
 from kdsl.lang.intrinsics.copies import *

@@ -52,6 +52,15 @@ class ToScale:
 
 
 @dataclass(frozen=True)
+class ToApproximation:
+    """An `Approximation`."""
+
+    ptx: Mapping[str, str]
+    """The instructions, by element type; `$0` is the result, `$1` and `$2` are the operands. A type of which the row's floors do not hold is one of its
+    `variants`."""
+
+
+@dataclass(frozen=True)
 class ToBitcast:
     """A `Bitcast`."""
 
@@ -141,6 +150,7 @@ Lowering: TypeAlias = (
     | ToBinary
     | ToFma
     | ToScale
+    | ToApproximation
     | ToBitcast
     | ToBarrier
     | ToExchange

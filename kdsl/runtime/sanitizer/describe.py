@@ -226,6 +226,11 @@ def _value(text: str, hint: str) -> Any:
     return say
 
 
+def _not_a_number(launched: Launched, place: Place, entry: list[int], array: Any, element: str, other: Spot | None) -> _Said:
+    what = "a NaN and was given none" if entry[layout.OFFSET] else "an infinity of finite numbers"
+    return f"`{place.text}` gives {what}", "guard the operation"
+
+
 _SAYS: Final[dict[str, Any]] = {
     "race": _race,
     "uninitialised": _uninitialised,
@@ -236,7 +241,7 @@ _SAYS: Final[dict[str, Any]] = {
     "shift": _value("shift out of range: {text} is meant", "guard the shift, or take the amount modulo the width"),
     "mask": _value("a lane comes to {text}() that is not in its own mask", "let the mask name every lane that comes"),
     "conversion": _value("conversion out of range: {text} of a number that does not fit, or of a NaN", "clamp the number first"),
-    "not a number": _value("`{text}` of finite numbers gives a NaN or an infinity", "guard the operation"),
+    "not a number": _not_a_number,
     "inactive lane": _value("{text}() reads lane {value}, which takes no part, and gets its own value", "let all lanes come, or choose another source"),
     "missing lane": _value("the mask of {text}() names lanes that do not come: {lanes}", "a GPU may wait for them for ever: leave them out of the mask"),
     "assertion": _value("an assertion does not hold: {text}", "it is the kernel's own"),

@@ -106,10 +106,11 @@ class SanitizedFunction(CpuFunction):
                 state[layout.MEMORIES + number] = place.shadow
             times = np.zeros(blocks, np.uint64)
             state[layout.BLOCK_TIMES], state[layout.COPIES] = times.ctypes.data, self._copies.ctypes.data
-            now = int(state[layout.NOW]) + layout.STEP
+            now = Session.now + layout.STEP
             state[layout.NOW] = state[layout.LAUNCH] = state[layout.FLOOR] = now
             ctypes.c_uint64.from_address(given.claim() + STATE_AT).value = state.ctypes.data
             self._call(arguments, 0, blocks, max(scratch, self._scratch_bytes))
+            Session.now = int(state[layout.NOW])
             session.launches += 1
             session.kernels.add(self._instrumented.kernel.name)
             if state[layout.FOUND] or state[layout.LOST]:

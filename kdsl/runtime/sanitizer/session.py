@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -25,6 +25,9 @@ _MOST_ARRAYS: Final = 1024
 
 class Session:
     """What the sanitizer of this process knows."""
+
+    now: ClassVar[int] = 0
+    """The clock at the end of the last launch, of whichever session: what a kernel keeps of its own arrays, and an allocation, outlives sessions."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -1,7 +1,8 @@
 """The emission of instrumented code: that of plain code, with calls around what is to be looked at.
 
 Groups have their usual width, loops are not split. Accesses that the kernel checks itself stay as they are, so that its failures are recorded as always; others
-are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), copies (`copies`).
+are left out where their indices are outside. What is not here: accesses (`arrays`, `accesses`), values and exchanges (`values`), infinities and NaNs
+(`numbers`), copies (`copies`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kdsl.backend.cpu.lanes import Lanes
 from kdsl.backend.cpu.masks import Mask
 from kdsl.backend.cpu.plan import Region
 from kdsl.backend.cpu.regions import Regions
-from kdsl.backend.cpu.sanitizer import copies, layout, values
+from kdsl.backend.cpu.sanitizer import copies, layout, numbers, values
 from kdsl.backend.cpu.sanitizer.arrays import Arrays
 from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
 from kdsl.backend.cpu.sanitizer.granules import Touch
@@ -128,6 +129,7 @@ class SanitizedEmission(Emission):
             case nodes.Instruction():
                 with copies.looked_at(self, op):
                     super().operation(op)
+                numbers.multiplied(self, op)
             case _:
                 super().operation(op)
 
@@ -139,6 +141,7 @@ class SanitizedEmission(Emission):
             case nodes.Atomic():
                 with self._looked_at(op):
                     found = super().define(op)
+                    numbers.changed(self, op, found)
                 if op.order in ("acquire", "acq_rel", "seq_cst") and op.scope != "block":
                     self._acquire()
                 return found
@@ -147,11 +150,14 @@ class SanitizedEmission(Emission):
                 self.arrays.look("bounds", self.sites.access(op), op.memory, indices, shape=op.shape, mask=self.mask)
                 return super().define(op)
             case nodes.Exchange():
-                values.exchange(self, op)
-                return super().define(op)
+                present = values.exchange(self, op)
+                found = super().define(op)
+                numbers.exchanged(self, op, found, present)
+                return found
             case _:
                 found = super().define(op)
-                values.computed(self, op, found)
+                values.converted(self, op)
+                numbers.computed(self, op, found)
                 return found
 
     @contextmanager

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from kdsl.backend.cpu.sanitizer.layout import MOST_SITES
+from kdsl.backend.cpu.sanitizer.library import Mathematics, call_of
 from kdsl.ir import nodes
+from kdsl.lang.intrinsics.fragments import form_of
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import DType
 
@@ -52,6 +54,32 @@ def granule(of: DType) -> int:
     return min(field.type.itemsize for field in of.numbers) if isinstance(of, StructType) else of.itemsize
 
 
+def is_conversion(op: nodes.Op) -> bool:
+    """Whether an operation makes an integer of a float."""
+    return isinstance(op, nodes.Cast) and op.type.is_integer and op.operand.type.is_float
+
+
+def is_sum(op: nodes.Op) -> bool:
+    """Whether an operation that is not for its value alone adds floats: to one in memory, or products of matrices."""
+    match op:
+        case nodes.Atomic():
+            return op.type.is_float and op.op in ("add", "sub")
+        case nodes.Instruction(name="mma"):
+            return form_of(op.options).c != "s32"
+        case _:
+            return False
+
+
+def _text(op: nodes.Op) -> str:
+    match op:
+        case nodes.Cast():
+            return f"{op.operand.type} to {op.type}"
+        case nodes.Exchange() | nodes.Atomic() | nodes.Instruction():
+            return op.name
+        case _:
+            return str(getattr(op, "op", "fma"))
+
+
 class Sites:
     """The places of a kernel. Operations at one place that do the same (copies of an unrolled loop, say) are one."""
 
@@ -64,6 +92,7 @@ class Sites:
         self.numbers: list[int] = []
         """Of each operation that has one, as the kernel is walked: what code depends on."""
         self._kernel = kernel
+        self._mathematics = Mathematics(kernel)
         for op in nodes.walk(kernel.body):
             self._add(op)
 
@@ -89,18 +118,22 @@ class Sites:
         return self._number(Place(what, self.arrays[op.elements[position].memory], op.location))
 
     def value(self, op: nodes.Op) -> int:
-        """The number of an operation whose value is looked at."""
-        match op:
-            case nodes.Assertion():
-                text = self._kernel.sites[op.site].name
-            case nodes.Cast():
-                text = f"{op.operand.type} to {op.type}"
-            case nodes.Exchange():
-                text = op.name
-            case _:
-                text = str(getattr(op, "op", "fma"))
-        checked = isinstance(op, nodes.Assertion) and self._kernel.sites[op.site].kind not in FOUND_ONLY
-        return self._number(Place("value", None, op.location, text=text, checked=checked))
+        """The number of an operation whose value is looked at. What a function of the library does is done where it is called."""
+        if isinstance(op, nodes.Assertion):
+            site = self._kernel.sites[op.site]
+            return self._number(Place("value", None, op.location, text=site.name, checked=site.kind not in FOUND_ONLY))
+        call = call_of(op)
+        location, text = (op.location, _text(op)) if call is None else (call.location, call.name)
+        return self._number(Place("value", None, location, text=text))
+
+    def sources(self, op: nodes.ValueOp) -> tuple[nodes.ValueOp, ...] | None:
+        """The floats from which an operation makes another float, or, of what leaves a mathematical function, those that the function was given; None if an
+        operation makes none, or stands inside such a function."""
+        if op in self._mathematics:
+            return self._mathematics.results.get(op)
+        if op.type.is_float and isinstance(op, nodes.Cast | nodes.Binary | nodes.Unary | nodes.Fma | nodes.Scale):
+            return tuple(source for source in nodes.operands(op) if source.type.is_float)
+        return None
 
     def _add(self, op: nodes.Op) -> None:
         """Number an operation, in the order in which the kernel is walked: the same whenever it is compiled."""
@@ -111,10 +144,10 @@ class Sites:
                 self.numbers += [self.element(op, position) for position in range(len(op.elements))]
             case nodes.Assertion() | nodes.Exchange():
                 self.numbers.append(self.value(op))
-            case nodes.Cast() | nodes.Binary() | nodes.Unary() | nodes.Fma() | nodes.Scale() if (
-                op.type.is_float or nodes.operands(op)[0].type.is_float
-            ):
+            case nodes.ValueOp() if self.sources(op) is not None or is_conversion(op):
                 self.numbers.append(self.value(op))
+        if is_sum(op):
+            self.numbers.append(self.value(op))
 
     def deciding(self) -> frozenset[int]:
         """The numbers of the reads by which threads decide whether they come to a barrier or a lane exchange."""

@@ -1,4 +1,4 @@
-"""Values in instrumented code: what a checked build asserts, conversions that do not fit, NaNs and infinities, and who takes part in an exchange."""
+"""Values in instrumented code: what a checked build asserts, conversions that do not fit, and who takes part in an exchange."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from kdsl.backend.cpu.lanes import I32, Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY
 from kdsl.backend.cpu.sanitizer.code import WORD, word
 from kdsl.backend.cpu.sanitizer.report import kind_and_site, reporter
+from kdsl.backend.cpu.sanitizer.sites import is_conversion
 from kdsl.backend.llvm import narrow
-from kdsl.backend.llvm.module import call_intrinsic, mangled
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToExchange
-from kdsl.lang.types import DType
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.sanitizer.emission import SanitizedEmission
 
 _KINDS: Final = {"divide": "divide", "shift": "shift", "mask": "mask", "assert": "assertion"}
 _LANES: Final = nodes.WARP_SIZE
+_WORDS: Final = ir.VectorType(I32, _LANES)
+"""A word of 32 bits for each lane of a warp."""
 
 
 def report(e: SanitizedEmission, kind: str, op: nodes.Op, failing: Any, *values: Any) -> None:
@@ -65,41 +66,25 @@ def assertion(e: SanitizedEmission, op: nodes.Assertion) -> None:
     report(e, kind, op, failing, index, dimension, extent)
 
 
-# ------------------------------------------------------------------------------------------------------------------------- numbers
+# ------------------------------------------------------------------------------------------------------------------- conversions
 
 
-def computed(e: SanitizedEmission, op: nodes.ValueOp, result: Lanes) -> None:
-    """Look at a value that has been computed."""
-    if isinstance(op, nodes.Cast) and op.type.is_integer and op.operand.type.is_float:
+def converted(e: SanitizedEmission, op: nodes.ValueOp) -> None:
+    """Report a float that does not fit the integer that it is made into."""
+    if isinstance(op, nodes.Cast) and is_conversion(op):
         report(e, "conversion", op, e.masks.without(e.mask, _fits(e, op)))
-    elif e.options.numbers and op.type.is_float and isinstance(op, nodes.Binary | nodes.Unary | nodes.Fma | nodes.Scale | nodes.Cast):
-        sources = [o for o in nodes.operands(op) if o.type.is_float]
-        arises = e.builder.not_(_is_finite(e, op.type, result))
-        for source in sources:
-            arises = e.builder.and_(arises, _is_finite(e, source.type, e.value(source)))
-        report(e, "not a number", op, e.masks.both(e.mask, arises))
-
-
-def _as_float(e: SanitizedEmission, of: DType, value: Lanes) -> Any:
-    """The vector of a float, of 16 bits as f32."""
-    vector = e.lanes.vector(value)
-    return narrow.widened(e.builder, of, vector) if of.is_narrow_float else vector
 
 
 def _splat(kind: Any, value: float) -> ir.Constant:
     return ir.Constant(kind, [value] * kind.count)
 
 
-def _is_finite(e: SanitizedEmission, of: DType, value: Lanes) -> Any:
-    vector = _as_float(e, of, value)
-    size = call_intrinsic(e.builder, f"llvm.fabs.{mangled(vector.type)}", vector.type, vector)
-    return e.builder.fcmp_ordered("<", size, _splat(vector.type, float("inf")))
-
-
 def _fits(e: SanitizedEmission, op: nodes.Cast) -> Any:
     """Whether a float, without its fraction, is in the range of an integer type."""
     b, of = e.builder, op.type
-    vector = _as_float(e, op.operand.type, e.value(op.operand))
+    vector = e.vector(op.operand)
+    if op.operand.type.is_narrow_float:
+        vector = narrow.widened(b, op.operand.type, vector)
     exact = 1 << (24 if vector.type.element == ir.FloatType() else 53)
     low, high = float(of.minimum), float(of.maximum + 1)
     # below the smallest number by less than 1 is still it, where there are such floats
@@ -134,24 +119,22 @@ def _gone(e: SanitizedEmission) -> Any:
     return e.buffer(e.masks.type, "returned")
 
 
-def exchange(e: SanitizedEmission, op: nodes.Exchange) -> None:
-    """Look at who takes part in an exchange, and from whom it takes."""
+def exchange(e: SanitizedEmission, op: nodes.Exchange) -> Any:
+    """Look at who takes part in an exchange, and from whom it takes. Who takes part with each lane, as a vector of bits."""
     b = e.builder
     row = INTRINSICS[op.name].lowering
     assert isinstance(row, ToExchange)
-    ones = ir.Constant(ir.VectorType(I32, _LANES), [1] * _LANES)
-    own = ir.Constant(ones.type, [1 << lane for lane in range(_LANES)])
     if op.mask is None:
         present = e.lanes.splat(e.masks.packed(e.mask))
     else:
         named = e.lanes.vector(e.value(op.mask))
-        present = ir.Constant(own.type, None)
+        present = ir.Constant(_WORDS, None)
         for lane in range(_LANES):  # who is here with the same mask
             same = b.icmp_unsigned("==", named, e.lanes.splat(b.extract_element(named, ir.Constant(I32, lane))))
             bit = b.select(
                 b.extract_element(e.masks.explicit(e.mask), ir.Constant(I32, lane)), ir.Constant(I32, 1 << lane), ir.Constant(I32, 0)
             )
-            present = b.or_(present, b.select(same, e.lanes.splat(bit), ir.Constant(own.type, None)))
+            present = b.or_(present, b.select(same, e.lanes.splat(bit), ir.Constant(_WORDS, None)))
         present = b.and_(present, named)
         gone = b.or_(e.masks.packed(b.load(_gone(e), typ=e.masks.type)), b.not_(e.masks.packed(e.regions.came)))
         missing = b.and_(named, b.not_(b.or_(present, e.lanes.splat(gone))))
@@ -161,9 +144,10 @@ def exchange(e: SanitizedEmission, op: nodes.Exchange) -> None:
         report(e, "missing lane", op, failing, b.zext(b.extract_element(missing, first), WORD))
     if row.kind == "shuffle":
         source, takes = _source(e, row.mode, e.value(op.arguments[1]), op.width)
-        active = b.icmp_unsigned("!=", b.and_(b.lshr(present, source), ones), ir.Constant(ones.type, None))
+        active = b.icmp_unsigned("!=", b.and_(b.lshr(present, source), ir.Constant(_WORDS, [1] * _LANES)), ir.Constant(_WORDS, None))
         failing = e.masks.both(e.mask, b.and_(takes, b.not_(active)))
         report(e, "inactive lane", op, failing, b.zext(b.extract_element(source, e.masks.first(failing)), WORD))
+    return present
 
 
 def _source(e: SanitizedEmission, mode: str, amount: Lanes, width: int) -> tuple[Any, Any]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import platform
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from cpu_builder import Builder
 from cpu_run import Runner
 from test_cpu_random import Generator
 
-from kdsl.backend.cpu import HostCpu, UnsupportedCpuError, compile_assembly, compile_object, load
+import kdsl
+from kdsl.backend.cpu import HostCpu, UnsupportedCpuError, compile_assembly, compile_object, host, load
 from kdsl.backend.cpu.compile import CpuObject
 from kdsl.backend.cpu.jit import undefined_symbols
 from kdsl.backend.llvm.module import CodeGenerationError
@@ -51,6 +56,82 @@ def test_narrower_vectors() -> None:
     half = HostCpu("x86-64-v3", narrow=128)  # LLVM may still join two of its vectors
     assert half.lanes == 4
     assert compile_object(scale(), half) != compile_object(scale(), HostCpu("x86-64-v3"))
+
+
+ALL_OF_V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+ALL_OF_V4 = (*ALL_OF_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Make this machine another one: its kind, and what its processor has."""
+
+    def become(machine: str, name: str = "", features: Sequence[str] = ()) -> None:
+        known = llvm.FeatureMap({**dict.fromkeys(ALL_OF_V4, False), **dict.fromkeys(features, True)})
+        monkeypatch.setattr(platform, "machine", lambda: machine)
+        monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: name)
+        monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: known)
+        forget()
+
+    def forget() -> None:
+        host._detect.cache_clear()
+        host._chosen.cache_clear()
+
+    monkeypatch.delenv("KDSL_CPU", raising=False)
+    yield become
+    monkeypatch.undo()
+    forget()
+
+
+def test_the_generation_is_that_of_the_processor(on: Callable[..., None]) -> None:
+    on("x86_64", "haswell", ALL_OF_V3)
+    assert HostCpu.detect().generation == "x86-64-v3"
+    on("AMD64", "skylake-avx512", ALL_OF_V4)
+    assert HostCpu.detect().generation == "x86-64-v4"
+    on("x86_64", "some", ALL_OF_V4[:-1])
+    assert HostCpu.detect().generation == "x86-64-v3"
+    on("aarch64", "neoverse-n1")
+    assert (HostCpu.detect().generation, HostCpu.detect().cpu) == ("aarch64", "neoverse-n1")
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "features", "words"),
+    [
+        (
+            "x86_64",
+            "nehalem",
+            (),
+            f"the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor (nehalem) lacks {', '.join(ALL_OF_V3)}",
+        ),
+        (
+            "x86_64",
+            "sandybridge",
+            ("avx",),
+            f"the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor (sandybridge) lacks {', '.join(ALL_OF_V3[1:])}",
+        ),
+        (
+            "AMD64",
+            "x86-64",
+            [feature for feature in ALL_OF_V4 if feature != "fma"],
+            "the CPU target needs x86-64-v3 (AVX2 and FMA), and this processor (x86-64) lacks fma",
+        ),
+        ("riscv64", "generic", (), "the CPU target runs on x86-64 and AArch64, and this machine is 'riscv64'"),
+        ("armv7l", "cortex-a7", (), "the CPU target runs on x86-64 and AArch64, and this machine is 'armv7l'"),
+    ],
+)
+def test_a_lesser_processor_is_refused(on: Callable[..., None], machine: str, name: str, features: Sequence[str], words: str) -> None:
+    """At the first launch, since nothing of a kernel is compiled for the CPU before."""
+
+    @kdsl.kernel(grid=1, block=32)
+    def nothing(y: kdsl.SliceMut[kdsl.f32]) -> None:
+        y[kdsl.thread_idx.x] = 0.0
+
+    y = kdsl.device("cpu").zeros(32, kdsl.f32)
+    on(machine, name, features)
+    with pytest.raises(UnsupportedCpuError, match=f"^{re.escape(words)}$"):
+        nothing(y)
+    with pytest.raises(UnsupportedCpuError, match=f"^{re.escape(words)}$"):
+        HostCpu.detect()
 
 
 def test_a_processor_is_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
