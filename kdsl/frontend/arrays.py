@@ -51,7 +51,10 @@ def new_array(ctx: Context, space: str, arguments: tuple[Value, ...], node: ast.
         _swizzle(ctx, array, arguments[3], node)
         _place(ctx, array, node)
         return ArrayRef(array, vector=vector)
-    return local_array(ctx, array, node, vector)
+    ref = local_array(ctx, array, node, vector)
+    if ref.registers is None:
+        ctx.emit(nodes.Clear(location=ctx.location, array=array))
+    return ref
 
 
 def local_array(ctx: Context, array: nodes.Array, node: ast.AST | nodes.Location, vector: VectorType | None = None) -> ArrayRef:
@@ -141,7 +144,7 @@ def _array_name(ctx: Context, node: ast.Call) -> str | None:
 
 
 def fill_registers(ctx: Context, ref: ArrayRef | ViewRef) -> None:
-    """Make the variables of a local array in registers. Its elements start undefined; a variable needs a value, so they start as 0."""
+    """Make the variables of a local array in registers, which start as 0."""
     if isinstance(ref, ViewRef) or ref.registers is None:
         return
     positions: list[tuple[int, ...]] = [()]

@@ -25,13 +25,14 @@ from kdsl.lang.vectors import VectorType, vector_type
 
 def call(ctx: Context, node: ast.Call) -> Value:
     """The value of a call."""
-    from kdsl.frontend.expressions import evaluate  # expressions contain calls, calls contain expressions
+    from kdsl.frontend.expressions import condition, evaluate  # expressions contain calls, calls contain expressions
 
     callee = evaluate(ctx, node.func)
     if isinstance(callee, Builtin) and callee.name == "print":
         printing.call(ctx, node)
         return Nothing()
-    positional = tuple(evaluate(ctx, argument) for argument in node.args)
+    asks = isinstance(callee, Builtin) and callee.name == "bool"
+    positional = tuple(condition(ctx, a) if asks and isinstance(a, ast.BoolOp) else evaluate(ctx, a) for a in node.args)
     keywords: dict[str, Value] = {}
     for keyword in node.keywords:
         if keyword.arg is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from typing import Literal as Choice
 
@@ -68,8 +68,12 @@ def locate(ctx: Context, node: ast.expr) -> Value:
 
 
 def condition(ctx: Context, node: ast.expr) -> Literal | nodes.ValueOp:
-    """The truth of an expression: a `Literal` if the compiler knows it."""
-    return operators.truth(ctx, evaluate(ctx, node), node)
+    """The truth of an expression: a `Literal` if the compiler knows it. Only here `and` and `or` take numbers for what they count as."""
+    if not isinstance(node, ast.BoolOp):
+        return operators.truth(ctx, evaluate(ctx, node), node)
+    with ctx.at(node):
+        joined = _connect(ctx, _word(node), [lambda item=item: condition(ctx, item) for item in node.values])  # type: ignore[misc]
+    return operators.truth(ctx, joined, node)
 
 
 def _constant(ctx: Context, node: ast.Constant) -> Value:
@@ -125,15 +129,53 @@ def sum_of(ctx: Context, symbol: str, left: ast.expr, right: ast.expr, node: ast
 
 
 def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
-    value = evaluate(ctx, node.operand)
     if isinstance(node.op, ast.Not):
-        return operators.negate(ctx, operators.truth(ctx, value, node.operand))
-    return operators.unary(ctx, operators.SYMBOLS[type(node.op)], value, node.operand, node)
+        return operators.negate(ctx, condition(ctx, node.operand))
+    return operators.unary(ctx, operators.SYMBOLS[type(node.op)], evaluate(ctx, node.operand), node.operand, node)
 
 
 def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
-    kind: Choice["and", "or"] = "and" if isinstance(node.op, ast.And) else "or"
-    return _connect(ctx, kind, [lambda item=item: condition(ctx, item) for item in node.values])  # type: ignore[misc]
+    """`and` and `or` where their value is wanted: one of the operands, as in Python. Which one the compiler has to know, or all of them are bools."""
+    return _one_of(ctx, node, node.values)
+
+
+def _one_of(ctx: Context, node: ast.BoolOp, items: Sequence[ast.expr]) -> Value:
+    first, *rest = items
+    value = evaluate(ctx, first)
+    if isinstance(value, Literal) and rest:
+        return value if bool(value.value) == isinstance(node.op, ast.Or) else _one_of(ctx, node, rest)
+    if not rest and not _is_bool(value):
+        return value
+    following = [lambda item=item: _flag(ctx, evaluate(ctx, item), item, node) for item in rest]
+    return _connect(ctx, _word(node), [lambda: _flag(ctx, value, first, node), *following])
+
+
+def _word(node: ast.BoolOp) -> Choice["and", "or"]:
+    return "and" if isinstance(node.op, ast.And) else "or"
+
+
+def _is_bool(value: Value) -> bool:
+    return isinstance(value, Literal | LiteralChoice | nodes.ValueOp) and type_of(value) is BOOL
+
+
+def _flag(ctx: Context, value: Value, item: ast.expr, node: ast.BoolOp) -> Literal | nodes.ValueOp:
+    """An operand of `and` or `or` whose value is wanted. A number would be a value of another type than the other operands, or than what it counts as."""
+    if _is_bool(value) or not isinstance(value, Literal | LiteralChoice | nodes.ValueOp):
+        return operators.truth(ctx, value, item)
+    word, first = _word(node), item is node.values[0]
+    a, b = (f"({ctx.text(part)})" if isinstance(part, ast.IfExp | ast.BoolOp) else ctx.text(part) for part in node.values[:2])
+    test = f"{a} != 0" if first else a
+    then, orelse = (b, a if first else "0") if word == "and" else (a if first else "1", b)
+    hint = (
+        f"write `{then} if {test} else {orelse}`"
+        if len(node.values) == 2
+        else "write conditional expressions, such as `a if a != 0 else b`"
+    )
+    raise ctx.error(
+        f"the value of `{word}` is one of its operands, and `{ctx.text(item)}` is no bool",
+        node,
+        f"{hint}, or bool({ctx.text(node)}) if its truth is meant",
+    )
 
 
 def _connect(ctx: Context, kind: Choice["and", "or"], parts: list[Callable[[], Literal | nodes.ValueOp]]) -> Literal | nodes.ValueOp:

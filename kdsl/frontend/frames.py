@@ -104,6 +104,8 @@ class Frame:
     """Values of its direct names."""
     slots: dict[str, AnySlot] = field(default_factory=dict)
     """Its other names."""
+    numbers: dict[str, nodes.Constant] = field(default_factory=dict)
+    """Of those, the ones that are the number of an unrolled loop, whose trip is being built and does not assign them: a constant in it."""
     assigned: set[str] | None = field(default_factory=set)
     """Names that are certainly assigned here; None where the program never comes."""
     loops: list[Loop] = field(default_factory=list)

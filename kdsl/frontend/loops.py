@@ -214,16 +214,26 @@ def _trip(ctx: Context, node: ast.For, target: ast.Name, loop: Loop, number: int
     loop.trip = nodes.Scope(location=ctx.locate(target), body=block) if scoped else None
     with ctx.nested(block):
         ctx.location = ctx.locate(target)
-        assign(ctx, target.id, ctx.constant(I64, number), target, target)
+        constant = ctx.constant(I64, number)
+        assign(ctx, target.id, constant, target, target)
+        if target.id in frame.slots and not _assigns(node.body, target.id):
+            frame.numbers[target.id] = constant
         frame.loops.append(loop)
         _run(ctx, node.body)
         frame.loops.pop()
+        frame.numbers.pop(target.id, None)
     if loop.trip is not None and loop.continues:
         ctx.emit(loop.trip)
         ctx.forget_since(mark)
     else:
         ctx.splice(block)
     frame.assigned = _merge(frame.assigned, *loop.continues)
+
+
+def _assigns(statements: Sequence[ast.stmt], name: str) -> bool:
+    """Whether a loop body assigns a name."""
+    inside = (node for statement in statements for node in ast.walk(statement))
+    return any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in inside)
 
 
 def _own_jumps(statements: Sequence[ast.stmt]) -> set[type[ast.stmt]]:

@@ -31,6 +31,8 @@ def read(ctx: Context, node: ast.Name) -> Value:
         return captured(ctx, name, node)
     if frame.assigned is not None and name not in frame.assigned:
         raise _unassigned(ctx, node)
+    if name in frame.numbers:
+        return frame.numbers[name]
     if name in frame.slots:
         return read_slot(ctx, frame.slots[name])
     return frame.env[name]

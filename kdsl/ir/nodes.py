@@ -161,6 +161,13 @@ class Store(Op):
     """Which number, of elements that are structs."""
 
 
+@dataclass(eq=False, kw_only=True)
+class Clear(Op):
+    """Make all elements of a local array 0: it begins here. Nobody has written them, in the eyes of the sanitizer."""
+
+    array: Array
+
+
 Access: TypeAlias = Load | Store | Atomic | LoadVector | StoreVector
 """What reads or writes an array at a place that may have to be checked."""
 

@@ -147,8 +147,8 @@ class SharedView(View):
 
 @dataclass(eq=False)
 class Array:
-    """An array of fixed shape, row-major: shared or local, whose elements start undefined; constant, whose elements are its content; or an array in a struct
-    parameter. The last two are only read."""
+    """An array of fixed shape, row-major: shared or local, whose elements are undefined until they are written (by a `Clear`, too, if it is local); constant,
+    whose elements are its content; or an array in a struct parameter. The last two are only read."""
 
     name: str
     """Name for people."""

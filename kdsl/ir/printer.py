@@ -87,6 +87,8 @@ class _Printer:
                 self.line(indent, f"{self.variables[op.variable]} = {use(op.value)}", op)
             case nodes.Store():
                 self.line(indent, f"store {self.element(op)} = {use(op.value)}{_check(op)}", op)
+            case nodes.Clear():
+                self.line(indent, f"clear {self.arrays[op.array]}", op)
             case nodes.LoadVector():
                 self.line(indent, f"load {op.lanes} of {self.element(op)}{_check(op)}", op)
             case nodes.StoreVector():

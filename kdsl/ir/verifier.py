@@ -162,6 +162,8 @@ class _Verifier:
                 self.require(op.type is BOOL and 0 <= op.site < len(self.kernel.sites), "a check is a bool and has a site", op)
             case nodes.LoadVector() | nodes.StoreVector():
                 self.wide(op)
+            case nodes.Clear():
+                self.require(op.array in self.kernel.arrays and op.array.space == "local", "a local array of the kernel is cleared", op)
             case nodes.Exchange():
                 self.exchange(op)
             case nodes.Atomic():

@@ -146,8 +146,10 @@ class Expressions:
             case ast.UnaryOp():
                 return self.unary(node)
             case ast.BoolOp():
-                word = " and " if isinstance(node.op, ast.And) else " or "
-                return Typed("bool", f"({word.join(self.truth(item) for item in node.values)})")
+                values = [number(self.value(item)) for item in node.values]
+                if any(alone(value) != "bool" for value in values):
+                    raise IllTyped("the value of `and` or `or` of a number")
+                return Typed("bool", _joined(node, [_truth(value) for value in values]))
             case ast.Compare():
                 return self.compare(node)
             case ast.IfExp():
@@ -162,10 +164,9 @@ class Expressions:
 
     def truth(self, node: ast.expr) -> str:
         """Code for whether an expression counts as true: a number does, unless it is 0."""
-        value = number(self.value(node))
-        if isinstance(value, Literal):
-            return repr(bool(value.value))
-        return firm_number(value).code if alone(value) == "bool" else f"({firm_number(value).code} != 0)"
+        if isinstance(node, ast.BoolOp):
+            return _joined(node, [self.truth(item) for item in node.values])
+        return _truth(number(self.value(node)))
 
     # ----------------------------------------------------------------------------------------------------------- operators
 
@@ -482,6 +483,18 @@ class Expressions:
         amount = coerce(arguments[1], "i64") if len(arguments) > 1 else "0"
         width = next((ast.literal_eval(k.value) for k in node.keywords if k.arg == "width"), 32)
         return Typed(_GIVES.get(name, value.type), f"(yield ({name!r}, {value.type!r}, {value.code}, {amount}, {width}, {mask}))")
+
+
+def _truth(value: Number) -> str:
+    """Code for whether a number counts as true."""
+    if isinstance(value, Literal):
+        return repr(bool(value.value))
+    return firm_number(value).code if alone(value) == "bool" else f"({firm_number(value).code} != 0)"
+
+
+def _joined(node: ast.BoolOp, parts: list[str]) -> str:
+    word = " and " if isinstance(node.op, ast.And) else " or "
+    return f"({word.join(parts)})"
 
 
 def firm_number(value: Number) -> Typed:

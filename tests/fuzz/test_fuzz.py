@@ -1,13 +1,13 @@
 """New random programs in each run: the CPU target against the interpreter, bit by bit.
 
-The seed is that of the day, or KDSL_FUZZ_SEED; KDSL_FUZZ_PROGRAMS sets how many programs. A failure prints seeds, and the smallest program found.
+The seed is drawn anew each time, or is KDSL_FUZZ_SEED; KDSL_FUZZ_PROGRAMS sets how many programs. A failure prints seeds, and the smallest program found.
 """
 
 import ast
-import datetime
 import math
 import os
 import random
+import warnings
 from typing import ClassVar
 
 import pytest
@@ -27,27 +27,31 @@ from tests.fuzz.scope import Scope
 from tests.fuzz.shrink import shrink
 from tests.fuzz.values import IllTyped
 
-SEED = int(os.environ.get("KDSL_FUZZ_SEED") or datetime.datetime.now(datetime.UTC).strftime("%Y%m%d"))
+SEED = int(os.environ.get("KDSL_FUZZ_SEED") or random.SystemRandom().randrange(10**6))
 PROGRAMS = int(os.environ.get("KDSL_FUZZ_PROGRAMS") or 300)
 PARTS = 2
-SECONDS = 15.0
-"""A slow machine runs fewer programs rather than for longer."""
+SECONDS = 120.0
+"""After so long a part begins no further programs, and warns how many it has run. A quiet machine takes a third of that for all of them."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_compiled_code_does_what_the_interpreter_does(part: int) -> None:
-    report, _ = run(PROGRAMS // PARTS, SEED * PARTS + part, seconds=SECONDS)
+    wanted = PROGRAMS // PARTS
+    report, begun = run(wanted, SEED * PARTS + part, seconds=SECONDS)
     if report.differences:
         seeds = "\n".join(f"{seed}: {what}" for seed, what in report.differences)
         pytest.fail(
-            f"seed {SEED}; programs that differ:\n{seeds}\n\n{shrink(generate(report.differences[0][0]), report.differences[0][0])}"
+            f"KDSL_FUZZ_SEED={SEED}; programs that differ:\n{seeds}\n\n{shrink(generate(report.differences[0][0]), report.differences[0][0])}"
         )
-    assert report.programs > 0
-    assert sum(report.refused.values()) < report.programs, f"seed {SEED}: most programs were refused: {report.refused}"
+    assert 3 * report.programs >= 2 * begun > 0, (
+        f"seed {SEED}: only {report.programs} of {begun} were compared, refused were {report.refused}"
+    )
+    if begun < wanted:
+        warnings.warn(f"{begun} of {wanted} programs ran within {SECONDS:.0f} s", stacklevel=1)
 
 
 def test_operators_and_types() -> None:
-    """A share of the grid of operators and types, another one each day."""
+    """A share of the grid of operators and types, another one each time."""
     for name, source in list(grid.cases())[SEED % 61 :: 61]:
         try:
             grid.check(source, SEED)
@@ -219,7 +223,7 @@ def test_vectors_structs_and_masks_by_hand() -> None:
 
 def test_some_programs_have_each_feature() -> None:
     made = [Generator(SEED * PER_SEED + n) for n in range(200)]
-    assert all(0 < sum(getattr(generator, feature) for generator in made) < 100 for feature in ("wide", "records", "masked"))
+    assert all(0 < sum(getattr(generator, feature) for generator in made) < 100 for feature in ("wide", "records", "masked")), SEED
 
 
 def test_rounding_against_exact_fractions() -> None:

@@ -348,8 +348,8 @@ class ExpressionWriter:
             case _:
                 return f"{of}({self.expression(scope, self.type(), depth - 1)})"
 
-    def condition(self, scope: Scope, depth: int) -> str:
-        """A `bool`."""
+    def condition(self, scope: Scope, depth: int, *, asked: bool = False) -> str:
+        """A `bool`, or if only its truth is `asked` for, what may be made of numbers that count as one."""
         rng = self.rng
         kind = rng.randrange(12) if depth > 0 else rng.randrange(4)
         if kind < 4:
@@ -360,7 +360,7 @@ class ExpressionWriter:
                 return f"(not {self.truth(scope, depth - 1)})"
             case 5 | 6 | 7:
                 word = rng.choice((" and ", " or "))
-                return f"({word.join(self.truth(scope, depth - 1) for _ in range(rng.randrange(2, 4)))})"
+                return f"({word.join(self.truth(scope, depth - 1, asked=asked) for _ in range(rng.randrange(2, 4)))})"
             case 8:
                 return f"({self.condition(scope, depth - 1)} {rng.choice('&|^')} {self.condition(scope, depth - 1)})"
             case 9:
@@ -376,11 +376,12 @@ class ExpressionWriter:
                 first, second, third = (self.expression(scope, of, depth - 1) for of in (a, b, c))
                 return f"({first} {rng.choice(_COMPARISONS)} {second} {rng.choice(_COMPARISONS)} {third})"
 
-    def truth(self, scope: Scope, depth: int) -> str:
-        """A condition, or a number that counts as one."""
+    def truth(self, scope: Scope, depth: int, *, asked: bool = True) -> str:
+        """A condition, or a number that counts as one: by itself if only the truth is asked for."""
         if self.rng.random() < 0.12:
-            return self.atom(scope, self.type())
-        return self.condition(scope, depth)
+            atom = self.atom(scope, self.type())
+            return atom if asked else f"bool({atom})"
+        return self.condition(scope, depth, asked=asked)
 
     def comparison(self, scope: Scope, depth: int) -> str:
         """Two numbers compared."""

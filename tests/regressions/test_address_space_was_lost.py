@@ -70,7 +70,7 @@ def test_every_access_names_its_space(case: str) -> None:
 
 
 def test_one_element_of_a_local_array_is_one_access() -> None:
-    """No copy of the whole: as many stores as the program has, one load per read."""
+    """No copy of the whole: beside the zeros with which it begins as many stores as the program has, one load per read."""
     kernel = kernel_of(
         "y: SliceMut[f32], n: i32, m: i32",
         "a = local_array((8, 8), f32)\na[n & 7, m & 7] = 3.0\na[m & 7, n & 7] = 4.0\ny[0] = a[n & 7, n & 7] + a[m & 7, 0]",
@@ -78,7 +78,7 @@ def test_one_element_of_a_local_array_is_one_access() -> None:
     )
     body = entry(kernel.ptx("sm_90"))
     assert body.count(".local .align") == 1
-    assert 2 <= body.count("st.local") <= 3
+    assert 2 <= len(re.findall(r"st\.local.*[^0 {},];", body)) <= 3
     assert body.count("ld.local") == 2
 
 

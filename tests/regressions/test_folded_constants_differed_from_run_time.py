@@ -85,8 +85,8 @@ def test_comparisons_and_truth(device: Any, of: DType) -> None:
         BOOL,
         values,
         *(f"{{a}} {op} {{b}}" for op in ("<", "<=", "==", "!=", ">", ">=")),
-        "{a} and {b}",
-        "{a} or {b}",
+        "bool({a} and {b})",
+        "bool({a} or {b})",
         "{a} < {b} <= {a}",
     )
     compare(device, of, BOOL, values, "bool({a})", "not {a}", "{a} != {a}", "{a} == {a}")

@@ -53,7 +53,7 @@ def test_a_number_as_a_bool(device: Any, of: DType) -> None:
         [0, 1, 2, 255, 256, 512, 2**31, 2**32, 2**63] if of.is_integer else [0.0, -0.0, 0.25, 1e-7, float("nan"), float("-inf"), 256.0]
     )
     x = np.array([n for n in numbers if not of.is_integer or n <= of.maximum] + ([of.minimum] if of.is_signed else []), of.numpy)
-    forms = ["bool(x[i])", "not not x[i]", "True if x[i] else False", "x[i] != 0", "x[i] or False", "truth(x[i])"]
+    forms = ["bool(x[i])", "not not x[i]", "True if x[i] else False", "x[i] != 0", "bool(x[i] or False)", "truth(x[i])"]
     kernel = mapped(forms, "bool", f"x: Slice[{of}]", truth=_truth)
     found = result_of(device, kernel, len(forms) * len(x), BOOL, x)
     assert found.view(np.uint8).tolist() == [int(bool(v)) for v in x.tolist()] * len(forms)

@@ -1,7 +1,7 @@
 """The state of emitting one kernel, and the dispatch from IR operations to the parts that emit them.
 
 Parts: `lanes` (index arithmetic), `masks`, `storage` (where arrays lie), `memory` and `vector_access` (loads, stores), `checks` and `record` (what fails),
-`exchange`, `atomics`, `specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
+`clear` (local arrays begin), `exchange`, `atomics`, `specials` (where a thread stands), `control`, `regions` (blocks, groups, barriers).
 Invariants: `mask` says which lanes are active at the builder's position; code is only reached while at least one lane is (unless `guarded` is False:
 flattened branches); after a jump `dead` is True and the current LLVM block is closed.
 """
@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from kdsl.backend.cpu import atomics, instructions, printing, quotients
 from kdsl.backend.cpu.arithmetic import Avx512Arithmetic
+from kdsl.backend.cpu.clear import clear
 from kdsl.backend.cpu.constants import Builder
 from kdsl.backend.cpu.frames import Frame
 from kdsl.backend.cpu.host import HostCpu
@@ -196,6 +197,8 @@ class Emission:
                 self.assign(op.variable, self.value(op.value))
             case nodes.Store():
                 self.memory.store(op)
+            case nodes.Clear():
+                clear(self, op.array)
             case nodes.LoadVector():
                 self.results[op] = self.memory.load_vector(op)
             case nodes.StoreVector():

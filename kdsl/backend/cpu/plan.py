@@ -391,6 +391,8 @@ def _written(op: nodes.Op) -> Iterable[nodes.Memory]:
     """The arrays that an operation may write."""
     if isinstance(op, nodes.Store | nodes.StoreVector):
         return (op.memory,)
+    if isinstance(op, nodes.Clear):
+        return (op.array,)
     return [element.memory for element in op.elements] if isinstance(op, nodes.Instruction) and op.name != "prefetch" else ()
 
 

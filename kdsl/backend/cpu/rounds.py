@@ -33,7 +33,7 @@ cache even if they share a few of its sets, and changing between blocks costs li
 _MOST_SCRATCH: Final = 1 << 14
 """Bytes of arrays with which blocks take turns: those of a round should stay in the nearest caches."""
 _READS: Final = (nodes.Load, nodes.LoadVector, nodes.Result, nodes.Get, nodes.Set)
-_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.StoreVector, nodes.If, nodes.ForRange, nodes.Barrier)
+_FIT: Final = (*PURE, nodes.OnGpu, nodes.Store, nodes.StoreVector, nodes.Clear, nodes.If, nodes.ForRange, nodes.Barrier)
 """What a kernel may hold: nothing that could show the order of blocks."""
 
 

@@ -21,7 +21,8 @@ _ALONE: Final = (
     nodes.Unary, nodes.Binary, nodes.Ternary, nodes.Compare, nodes.Fma, nodes.Select, nodes.Cast, nodes.Bitcast, nodes.Approximation,
     nodes.Constant,
     nodes.ParameterValue, nodes.Length, nodes.Special, nodes.OnGpu, nodes.Get, nodes.Set, nodes.Result, nodes.Load, nodes.LoadVector, nodes.Store,
-    nodes.StoreVector, nodes.Check, nodes.Assertion, nodes.If, nodes.ForRange, nodes.While, nodes.Scope, nodes.Leave, nodes.Break, nodes.Continue, nodes.Return,
+    nodes.StoreVector, nodes.Clear, nodes.Check, nodes.Assertion, nodes.If, nodes.ForRange, nodes.While, nodes.Scope, nodes.Leave, nodes.Break,
+    nodes.Continue, nodes.Return,
 )  # fmt: skip
 """What a thread does for itself, whatever others do."""
 

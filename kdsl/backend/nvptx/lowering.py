@@ -125,6 +125,8 @@ class Lowering:
             case nodes.Store():
                 self._memory.store(op, [self._use(i) for i in op.indices], self._use(op.value), self._rank(op.remote))
                 self._memory.leave = None if again.is_seen(op) else self._memory.leave
+            case nodes.Clear():
+                self._memory.clear(op.array)
             case nodes.LoadVector():
                 self._results[op] = self._memory.load_vector(op, [self._use(i) for i in op.indices], self._rank(op.remote))
             case nodes.StoreVector():

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from kdsl.backend.llvm.module import freeze, memory_type, value_type
+from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.backend.nvptx import assembly, atomics, failure
 from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
 from kdsl.backend.nvptx.instructions.clusters import remote_address
@@ -36,6 +36,10 @@ _REGISTERS: Final = (_I32, _I64, ir.FloatType(), ir.DoubleType())
 """Types of which PTX has registers."""
 _WIDEST: Final = 16
 """Bytes of the widest read."""
+_CLEARED_IN_LINE: Final = 512
+"""Bytes of the largest local array that is cleared without a loop."""
+_CLEARED: Final = 64
+"""Bytes that a trip of such a loop clears."""
 HELD: Final = (1 << 20, 1)
 """Weights of a check that holds, and of one that fails."""
 
@@ -170,6 +174,34 @@ class Memory:
             b.branch(after)
             b.position_at_end(after)
 
+    def clear(self, array: nodes.Array) -> None:
+        """Make all elements of a local array 0. One whose elements are not written is not read either (`_load`)."""
+        if array not in self._stored:
+            return
+        b, base, size = self._builder, self._bases[array], array.size * array.type.itemsize
+
+        def zero(at: Any, first: int, end: int) -> None:
+            # integers, which LLVM takes apart where it keeps elements in registers; of a memset it would make a loop over bytes
+            while first < end:
+                width = next(width for width in (8, 4, 2, 1) if first + width <= end)
+                address = b.gep(base, [b.add(at, _I64(first)) if at is not None else _I64(first)], inbounds=True, source_etype=_I8)
+                b.store(ir.IntType(8 * width)(0), address, align=width)
+                first += width
+
+        looped = size // _CLEARED * _CLEARED if size > _CLEARED_IN_LINE else 0
+        if looped:
+            before, head, after = b.block, b.append_basic_block("clear"), b.append_basic_block("cleared")
+            b.branch(head)
+            b.position_at_end(head)
+            at = b.phi(_I64)
+            zero(at, 0, _CLEARED)
+            following = b.add(at, _I64(_CLEARED))
+            at.add_incoming(_I64(0), before)
+            at.add_incoming(following, head)
+            b.cbranch(b.icmp_unsigned("<", following, _I64(looped)), head, after)
+            b.position_at_end(after)
+        zero(None, looped, size)
+
     def atomic(self, op: nodes.Atomic, indices: list[Any], arguments: list[Any], rank: Any = None) -> Any:
         """The old value of the element, or 0 where a check fails."""
         return self._guarded(
@@ -293,7 +325,7 @@ class Memory:
         field = op.field if isinstance(op, nodes.Load) else None
         of = memory.type if field is None else field.type
         if isinstance(memory, nodes.Array) and memory.space in ("shared", "local") and memory not in self._stored:
-            return ir.Constant(value_type(of, lanes), None)  # its elements are undefined, but a value they have to have
+            return ir.Constant(value_type(of, lanes), None)  # 0 in a local array; undefined in a shared one, but a value they have to have
         trial = self.trial if self._asks(op) and (self.trial is None or op not in self.trial.tested) else None
         if row is not None and self.trial is None:
             assert isinstance(memory, nodes.View)
@@ -307,8 +339,6 @@ class Memory:
         elif isinstance(memory, nodes.View):
             if self._entry.promises[memory].constant:
                 loaded.set_metadata("invariant.load", b.module.add_metadata([]))
-        elif memory.space == "local":
-            loaded = freeze(b, loaded)  # a check must not see an element that was never written as something else at each use
         else:
             self._scopes.mark(loaded, memory)
         return _value(b, of, loaded)

@@ -45,7 +45,7 @@ is_first_lane = row("is_first_lane", "() -> bool", ToFrontend("is_first_lane"), 
 is_first_thread = row("is_first_thread", "() -> bool", ToFrontend("is_first_thread"), "Whether this is thread 0 of its block.")
 # Arrays and loops
 shared_array = row("shared_array", "(shape, dtype, align: int = 16, swizzle: int = 0) -> array", ToFrontend("shared_array"), "An array that the threads of a block share; its elements start undefined. It begins at a multiple of `align` bytes, a power of two up to 1024. With `swizzle` (32, 64 or 128) its rows, which are as many bytes long, lie in the swizzled layout of tensor maps and matrix products; that shows to them only.")
-local_array = row("local_array", "(shape, dtype) -> array", ToFrontend("local_array"), "An array of the thread's own; in registers where its indices are compile-time.")
+local_array = row("local_array", "(shape, dtype) -> array", ToFrontend("local_array"), "An array of the thread's own, whose elements start as 0 each time the call is executed; in registers where its indices are compile-time.")
 as_vectors = row("as_vectors", "(array, type) -> array", ToFrontend("as_vectors"), "The same memory, its last dimension in vectors: `as_vectors(x, f32x4)`, or `as_vectors(x, 4)`.", example="a = as_vectors(x, 4)\nas_vectors(y, 4)[t] = a[t] + a[t + 1]", element="f32")
 unroll = row("unroll", "(start, stop, step)", ToFrontend("unroll"), "Like `range` with compile-time arguments; the body is repeated for every value, which is a constant in it.")
 # Barrier

@@ -64,6 +64,8 @@ class Thread:
                 place = self.place(op)
                 if place is not None:
                     self.memory(op.memory)[place] = self.values[op.value]
+            case nodes.Clear():
+                self.local.pop(op.array, None)
             case nodes.Assertion():
                 if not self.values[op.condition]:
                     self.failures.append((op.site, ()))
