@@ -411,7 +411,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
     def border(of: Arrays, sequences: int) -> Case:
         c, a, _ = operands(of, sequences, f32)
-        ending = matmul_border.Border(alpha=1.0, accumulate=0, rows=sequences * CONTEXT - 128, columns=n - 4)
+        ending = matmul_border.Border(alpha=1.0, accumulate=0, rows=sequences * CONTEXT - 128, columns=n - 16)
         return Case(border_kernel, (c.array, a.array, matrix(of, "b", k, n, f32).array, ending))
 
     def across(of: Arrays, sequences: int) -> Case:
