@@ -2,6 +2,9 @@
 
 LLVM would divide wider ones itself, and its code generator for x86 (LLVM 22) gets that wrong: where the mask of a part is known to be empty, and something
 else in the block uses the address at which it divides, the part is loaded without a mask. `partial[lane] if lane < 3 else 0` then had what lies behind.
+
+A store of the only active lane is one of a scalar, which LLVM would make of it too, but wrongly with AVX-512: of numbers that were shortened for it, all bytes
+of the long one are stored, over the elements behind.
 """
 
 from __future__ import annotations
@@ -40,9 +43,24 @@ def store(e: Emission, value: Any, address: Any, alignment: int, mask: Any, memo
     """Store the elements whose lanes are active."""
     for kind, first, place, aligned, active in _registers(e, value.type, address, alignment, mask):
         part = value if kind.count == value.type.count else taken(e.builder, value, first, kind.count)
+        lane = _only(active)
+        if lane is not None:
+            alone = e.builder.gep(place, [e.i64(lane)], source_etype=kind.element) if lane else place
+            size = bytes_of(kind.element)
+            scalar = e.builder.extract_element(part, ir.Constant(I32, lane))
+            e.storage.mark(e.builder.store(scalar, alone, align=size), memory)
+            continue
         name = f"llvm.masked.store.{mangled(kind)}.p0"
         stored = call_intrinsic(e.builder, name, ir.VoidType(), part, place, ir.Constant(I32, aligned), active)
         e.storage.mark(stored, memory)
+
+
+def _only(mask: Any) -> int | None:
+    """The number of the lane of which alone it is known that it is active, None if there is no such lane."""
+    if not (isinstance(mask, ir.Constant) and isinstance(mask.constant, list | tuple)):
+        return None
+    active = [lane for lane, bit in enumerate(mask.constant) if getattr(bit, "constant", bit)]
+    return active[0] if len(active) == 1 else None
 
 
 def _registers(
