@@ -17,6 +17,7 @@ from kdsl.mathematics import (
     exponential,
     floats,
     hyperbolic,
+    inverse_hyperbolic,
     inverse_trigonometric,
     logarithm,
     power,
@@ -46,6 +47,9 @@ atan2 = _both("atan2", inverse_trigonometric.atan2)
 sinh = _both("sinh", hyperbolic.sinh)
 cosh = _both("cosh", hyperbolic.cosh)
 tanh = _both("tanh", hyperbolic.tanh)
+asinh = _both("asinh", inverse_hyperbolic.asinh)
+acosh = _both("acosh", inverse_hyperbolic.acosh)
+atanh = _both("atanh", inverse_hyperbolic.atanh)
 erf = _both("erf", error_function.erf)
 erfc = _both("erfc", error_function.erfc)
 pow = _both("pow", power.pow)
@@ -61,9 +65,12 @@ isfinite = _both("isfinite", floats.isfinite)
 
 __all__ = [
     "acos",
+    "acosh",
     "asin",
+    "asinh",
     "atan",
     "atan2",
+    "atanh",
     "cbrt",
     "copysign",
     "cos",

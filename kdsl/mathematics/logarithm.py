@@ -98,13 +98,19 @@ def log10(x: Any) -> Any:
 
 
 @function
-def log1p(x: Any) -> Any:
-    """log(1 + x), without the loss of digits of that formula near 0: what 1 + x loses in rounding is c, and adds c / (1 + x) to the logarithm."""
-    u, c = exact_sum(x.dtype(1), x)
-    e, f = split(u)
+def corrected_log(e: Any, f: Any, c: Any, u: Any) -> Any:
+    """log(u + c) for u = 2**e (1 + f) and a small c, which adds c / u to the logarithm of u."""
     half_square, rest = rest_of_log(f)
-    ln2 = LN2_F32 if x.dtype == f32 else LN2_F64
-    # the rounding of f + c / u counts where e is 0 and f hides most of x
+    ln2 = LN2_F32 if f.dtype == f32 else LN2_F64
+    # the rounding of f + c / u counts where e is 0 and c is most of what u + c exceeds 1 by
     high, low = ordered_sum(f, c / u)
-    value = fma(e, ln2[0], high - (half_square - (low + fma(e, ln2[1], rest))))
+    return fma(e, ln2[0], high - (half_square - (low + fma(e, ln2[1], rest))))
+
+
+@function
+def log1p(x: Any) -> Any:
+    """log(1 + x), without the loss of digits of that formula near 0."""
+    u, c = exact_sum(x.dtype(1), x)  # c is what 1 + x loses in rounding
+    e, f = split(u)
+    value = corrected_log(e, f, c, u)
     return x if x == 0.0 else special(u, value)

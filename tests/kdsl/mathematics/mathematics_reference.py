@@ -44,6 +44,7 @@ ONE: dict[str, Callable[..., Array]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": erf, "erfc": erfc, "cbrt": np.cbrt,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
 }  # fmt: skip
 """Functions of one argument."""
 TWO: dict[str, Callable[..., Array]] = {"atan2": np.arctan2, "pow": np.power, "hypot": np.hypot, "fmod": np.fmod}

@@ -68,7 +68,7 @@ def test_signs_and_classes(of: str, device: Any) -> None:
 
 
 @DEVICES
-@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "expm1", "log1p", "erf", "cbrt"])
+@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf", "cbrt"])
 @TYPES
 def test_signs_of_zeros_are_kept(name: str, of: str, device: Any) -> None:
     assert [math.copysign(1.0, v) for v in values(device, of, name, [0.0, -0.0])] == [1.0, -1.0]
