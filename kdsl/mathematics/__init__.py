@@ -32,6 +32,7 @@ def _both(name: str, function: Any) -> Overloaded:
 
 exp = _both("exp", exponential.exp)
 exp2 = _both("exp2", exponential.exp2)
+exp10 = _both("exp10", exponential.exp10)
 expm1 = _both("expm1", exponential.expm1)
 log = _both("log", logarithm.log)
 log2 = _both("log2", logarithm.log2)
@@ -79,6 +80,7 @@ __all__ = [
     "erfc",
     "exp",
     "exp2",
+    "exp10",
     "expm1",
     "floor_divide",
     "fmod",

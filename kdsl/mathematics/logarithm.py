@@ -9,7 +9,7 @@ from typing import Any
 from kdsl.frontend.function import function
 from kdsl.lang.intrinsics import bits_double, bits_float, double_bits, float_bits, fma
 from kdsl.lang.types import f32
-from kdsl.mathematics.exponential import LN2_F32, LN2_F64
+from kdsl.mathematics.exponential import LN2_F32, LN2_F64, LOG10_2_F32, LOG10_2_F64
 from kdsl.mathematics.floats import exact_product, exact_sum, ordered_sum, polynomial, small_integer
 
 # (log((1 + s) / (1 - s)) / s - 2) / s**2 in s**2: relative errors of the logarithm 2**-37 and 2**-59
@@ -22,8 +22,6 @@ ONE_BY_LN2_F32 = (1.442695, 1.925963e-08)
 ONE_BY_LN2_F64 = (1.4426950408889634, 2.0355273740931033e-17)
 ONE_BY_LN10_F32 = (0.4342945, -1.010305e-08)
 ONE_BY_LN10_F64 = (0.4342944819032518, 1.098319650216765e-17)
-LOG10_2_F32 = (0.30103, -1.4320989e-08)
-LOG10_2_F64 = (0.3010299956639812, -2.8037281277851704e-18)
 
 
 @function

@@ -18,6 +18,11 @@ L = np.longdouble
 SQRT_PI = np.sqrt(L(np.pi) + L(1.2246467991473532e-16))
 
 
+def exp10(x: Array) -> Array:
+    """10 ** x, which NumPy has as a power only."""
+    return np.power(x.dtype.type(10), x)
+
+
 def erf(x: Array) -> Array:
     """Error function: the series exp(-x**2) sum of 2**k x**(2k+1) / (2k+1)!!, whose terms are all positive (Abramowitz and Stegun 7.1.6)."""
     limit = 7.0  # 1 in every precision from there on
@@ -41,7 +46,8 @@ def erfc(x: Array) -> Array:
 
 
 ONE: dict[str, Callable[..., Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "exp": np.exp, "exp2": np.exp2, "exp10": exp10, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": erf, "erfc": erfc, "cbrt": np.cbrt,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,

@@ -35,6 +35,7 @@ def test_results_that_are_floats(of: str, device: Any) -> None:
     assert values(device, of, "log2", powers) == integers
     tens = range(11 if of == "f32" else 23)  # powers of ten that are exact
     assert values(device, of, "log10", [10.0**n for n in tens]) == [float(n) for n in tens]
+    assert values(device, of, "exp10", [float(n) for n in tens]) == [10.0**n for n in tens]
     assert values(device, of, "cbrt", [float(n**3) for n in range(-200, 200)]) == [float(n) for n in range(-200, 200)]
     assert values(device, of, "pow", [float(n) for n in range(1, 60)] * 2, [2.0] * 59 + [3.0] * 59) == [
         *(float(n**2) for n in range(1, 60)),
