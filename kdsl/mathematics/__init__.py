@@ -21,6 +21,7 @@ from kdsl.mathematics import (
     inverse_trigonometric,
     logarithm,
     power,
+    scaling,
     trigonometric,
 )
 
@@ -57,8 +58,11 @@ pow = _both("pow", power.pow)
 cbrt = _both("cbrt", power.cbrt)
 hypot = _both("hypot", power.hypot)
 fmod = _both("fmod", division.fmod)
+remainder = _both("remainder", division.remainder)
 modulo = _both("modulo", division.modulo)
 floor_divide = _both("floor_divide", division.floor_divide)
+ldexp = scaling.ldexp
+frexp = scaling.frexp
 copysign = floats.copysign
 isnan = _both("isnan", floats.isnan)
 isinf = _both("isinf", floats.isinf)
@@ -84,16 +88,19 @@ __all__ = [
     "expm1",
     "floor_divide",
     "fmod",
+    "frexp",
     "hypot",
     "isfinite",
     "isinf",
     "isnan",
+    "ldexp",
     "log",
     "log1p",
     "log2",
     "log10",
     "modulo",
     "pow",
+    "remainder",
     "sin",
     "sinh",
     "tan",

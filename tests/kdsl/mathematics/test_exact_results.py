@@ -117,6 +117,18 @@ def test_remainder_of_the_largest_by_the_smallest_is_exact() -> None:
         assert values(kdsl.device("cpu"), of, "fmod", [x], [y]) == [float(Fraction(x) % Fraction(y))]
 
 
+@DEVICES
+@TYPES
+def test_nearest_remainder_of_ties_and_of_the_ends_of_the_range(of: str, device: Any) -> None:
+    limits = np.finfo(reference.FLOATS[of][0])
+    large, small = float(limits.max), float(limits.smallest_subnormal)
+    x = [1.0, 3.0, 5.0, -3.0, 2.0, -2.0, large, large, 3 * small, small, -small]
+    y = [2.0, 2.0, -2.0, 2.0, 2.0, 2.0, large / 2, math.inf, 2 * small, 2 * small, 3 * small]
+    found = values(device, of, "remainder", x, y)
+    assert found == [1.0, -1.0, 1.0, 1.0, 0.0, -0.0, 0.0, large, -small, small, -small]
+    assert [math.copysign(1.0, v) for v in found[4:6]] == [1.0, -1.0]
+
+
 def test_powers_are_there_as_an_operator() -> None:
     @kernel(grid=elements("y"), requires=("len(x) == len(y)",))
     def apply(y: DisjointSlice[f32], x: Slice[f32]) -> None:
