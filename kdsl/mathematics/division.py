@@ -1,4 +1,4 @@
-"""Division of floats with an integral quotient: fmod, and what `//` and `%` mean.
+"""Division of floats with an integral quotient: fmod, remainder, and what `//` and `%` mean.
 
 The remainder is exact. Every step takes off a multiple of y * 2**k with a quotient below 2**(p - 1), for a precision of p bits: the truncated quotient is an
 integer that the float holds, at most one too large, and the fused difference is exact, because it is a multiple of the last place of y * 2**k and smaller than
@@ -10,7 +10,7 @@ from typing import Any
 from kdsl.frontend.function import function
 from kdsl.lang.intrinsics import double_bits, float_bits, floor, fma, trunc
 from kdsl.lang.types import f32
-from kdsl.mathematics.floats import copysign, power_of_two
+from kdsl.mathematics.floats import copysign, is_negative, power_of_two
 
 
 @function
@@ -39,6 +39,17 @@ def fmod(x: Any, y: Any) -> Any:
         rest = fma(-trunc(rest / part), part, rest)
         rest = rest + part if rest < 0.0 else rest
     return copysign(rest, x) if defined else x.dtype("nan")
+
+
+@function
+def remainder(x: Any, y: Any) -> Any:
+    """x - n y exactly, where n is the integer nearest to x / y, the even one of two: IEEE 754's remainder. NaN for an infinite x or a zero y."""
+    least = abs(y)
+    rest = fmod(abs(x), least + least)  # of an even n, at most 2 too small
+    odd = rest - least
+    # least - rest against rest is least / 2, which may be no float, against rest
+    rest = (odd - least if odd >= least - odd else odd) if rest > least - rest else rest
+    return -rest if is_negative(x) else rest
 
 
 @function

@@ -1,4 +1,4 @@
-"""Exponentials: exp, exp2, expm1, and the pieces of them that others use.
+"""Exponentials: exp, exp2, exp10, expm1, and the pieces of them that others use.
 
 x = n ln 2 + r with |r| <= ln 2 / 2, where r is a float and a correction (Cody and Waite 1980, with fused steps, of which the first is exact);
 exp(r) from cosh(r) - 1 and sinh(r) - r, which are polynomials in r**2; the result is scaled by 2**n in two exact steps.
@@ -15,6 +15,12 @@ LOG2_E = 1.4426950408889634
 # ln 2 in two parts
 LN2_F32 = (0.6931472, -1.9046542e-09)
 LN2_F64 = (0.6931471805599453, 2.3190468138462996e-17)
+LOG2_10 = 3.321928094887362
+# log10 2 and ln 10, likewise
+LOG10_2_F32 = (0.30103, -1.4320989e-08)
+LOG10_2_F64 = (0.3010299956639812, -2.8037281277851704e-18)
+LN10_F32 = (2.3025851, -3.1975436e-08)
+LN10_F64 = (2.302585092994046, -2.1707562233822494e-16)
 # (cosh(r) - 1) / r**2 and (sinh(r) - r) / r**3 in r**2: minimax, relative errors of exp below 2**-28 and 2**-63
 EVEN_F32 = (0.5, 0.041666266, 0.0013946326)
 ODD_F32 = (0.16666518, 0.008368953)
@@ -76,6 +82,23 @@ def exp2(x: Any) -> Any:
     ln2 = LN2_F32 if x.dtype == f32 else LN2_F64
     r = rest * ln2[0]
     low = fma(rest, ln2[1], fma(rest, ln2[0], -r))
+    even, odd = hyperbolic_rests(r)
+    return scale(1.0 + (r + (low + odd + even)), power)
+
+
+@function
+def exp10(x: Any) -> Any:
+    """10 ** x; exact where x is an integer from 0 on and the power is a float."""
+    lowest = -46.0 if x.dtype == f32 else -325.0
+    highest = 39.0 if x.dtype == f32 else 309.0
+    t = lowest if x < lowest else x
+    t = highest if t > highest else t
+    n, power = nearest(t * LOG2_10)
+    log10_2 = LOG10_2_F32 if x.dtype == f32 else LOG10_2_F64
+    ln10 = LN10_F32 if x.dtype == f32 else LN10_F64
+    rest, rest_low = ordered_sum(fma(n, -log10_2[0], t), -n * log10_2[1])  # the first exactly
+    r = rest * ln10[0]
+    low = fma(rest_low, ln10[0], fma(rest, ln10[1], fma(rest, ln10[0], -r)))
     even, odd = hyperbolic_rests(r)
     return scale(1.0 + (r + (low + odd + even)), power)
 

@@ -9,7 +9,7 @@ from typing import Any
 from kdsl.frontend.function import function
 from kdsl.lang.intrinsics import bits_double, bits_float, double_bits, float_bits, fma
 from kdsl.lang.types import f32
-from kdsl.mathematics.exponential import LN2_F32, LN2_F64
+from kdsl.mathematics.exponential import LN2_F32, LN2_F64, LOG10_2_F32, LOG10_2_F64
 from kdsl.mathematics.floats import exact_product, exact_sum, ordered_sum, polynomial, small_integer
 
 # (log((1 + s) / (1 - s)) / s - 2) / s**2 in s**2: relative errors of the logarithm 2**-37 and 2**-59
@@ -22,8 +22,6 @@ ONE_BY_LN2_F32 = (1.442695, 1.925963e-08)
 ONE_BY_LN2_F64 = (1.4426950408889634, 2.0355273740931033e-17)
 ONE_BY_LN10_F32 = (0.4342945, -1.010305e-08)
 ONE_BY_LN10_F64 = (0.4342944819032518, 1.098319650216765e-17)
-LOG10_2_F32 = (0.30103, -1.4320989e-08)
-LOG10_2_F64 = (0.3010299956639812, -2.8037281277851704e-18)
 
 
 @function
@@ -98,13 +96,19 @@ def log10(x: Any) -> Any:
 
 
 @function
-def log1p(x: Any) -> Any:
-    """log(1 + x), without the loss of digits of that formula near 0: what 1 + x loses in rounding is c, and adds c / (1 + x) to the logarithm."""
-    u, c = exact_sum(x.dtype(1), x)
-    e, f = split(u)
+def corrected_log(e: Any, f: Any, c: Any, u: Any) -> Any:
+    """log(u + c) for u = 2**e (1 + f) and a small c, which adds c / u to the logarithm of u."""
     half_square, rest = rest_of_log(f)
-    ln2 = LN2_F32 if x.dtype == f32 else LN2_F64
-    # the rounding of f + c / u counts where e is 0 and f hides most of x
+    ln2 = LN2_F32 if f.dtype == f32 else LN2_F64
+    # the rounding of f + c / u counts where e is 0 and c is most of what u + c exceeds 1 by
     high, low = ordered_sum(f, c / u)
-    value = fma(e, ln2[0], high - (half_square - (low + fma(e, ln2[1], rest))))
+    return fma(e, ln2[0], high - (half_square - (low + fma(e, ln2[1], rest))))
+
+
+@function
+def log1p(x: Any) -> Any:
+    """log(1 + x), without the loss of digits of that formula near 0."""
+    u, c = exact_sum(x.dtype(1), x)  # c is what 1 + x loses in rounding
+    e, f = split(u)
+    value = corrected_log(e, f, c, u)
     return x if x == 0.0 else special(u, value)

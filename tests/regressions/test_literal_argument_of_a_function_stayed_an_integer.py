@@ -39,7 +39,7 @@ def test_an_error_is_told_where_the_call_stands(name: str) -> None:
             "grid=1, block=1",
             **FUNCTIONS,
         )
-        if not {"n[0]", "h[0]", "True", "x[0] > 0"} & set(arguments):
+        if not {"n[0]", "True", "x[0] > 0"} & set(arguments):
             assert kernel.ir(given=3)
             continue
         with pytest.raises(kdsl.KernelError) as caught:

@@ -32,4 +32,8 @@ float_bits = row("float_bits", "(x: f32) -> i32", ToBitcast("i32"), "The bits of
 bits_float = row("bits_float", "(x: i32) -> f32", ToBitcast("f32"), "The f32 with these bits.", isa="mov")
 double_bits = row("double_bits", "(x: f64) -> i64", ToBitcast("i64"), "The bits of an f64.", isa="mov")
 bits_double = row("bits_double", "(x: i64) -> f64", ToBitcast("f64"), "The f64 with these bits.", isa="mov")
+f16_bits = row("f16_bits", "(x: f16) -> u16", ToBitcast("u16"), "The bits of an f16.", isa="mov", element="f16", example="y[t] = bits_f16(f16_bits(v) ^ 0x8000)")
+bits_f16 = row("bits_f16", "(x: u16) -> f16", ToBitcast("f16"), "The f16 with these bits.", isa="mov", element="u16", example="y[t] = f16_bits(-bits_f16(v))")
+bf16_bits = row("bf16_bits", "(x: bf16) -> u16", ToBitcast("u16"), "The bits of a bf16.", isa="mov", element="bf16", example="y[t] = bits_bf16(bf16_bits(v) ^ 0x8000)")
+bits_bf16 = row("bits_bf16", "(x: u16) -> bf16", ToBitcast("bf16"), "The bf16 with these bits.", isa="mov", element="u16", example="y[t] = bf16_bits(-bits_bf16(v))")
 # fmt: on

@@ -68,6 +68,8 @@ PARAMETERS = f"y: SliceMut[i32], x: Slice[f32], {SCALARS}"
         ("fma(f32v, 2, 1)", "f32"),
         ("fmin(1.0, f64v)", "f64"),
         ("float_bits(f32v)", "i32"),
+        ("f16_bits(f16v)", "u16"),
+        ("bits_bf16(u16v)", "bf16"),
         ("abs(i8v)", "i8"),
         ("i32v ** 3", "i32"),
         ("2 ** u8v", "u8"),

@@ -3,6 +3,7 @@
 References compute in the type of their arguments: float64 for f32, longdouble for f64 (64 bits of precision on x86-64, 113 on AArch64).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,12 @@ Array = NDArray[Any]
 F = TypeVar("F", f32, f64)
 L = np.longdouble
 SQRT_PI = np.sqrt(L(np.pi) + L(1.2246467991473532e-16))
+
+
+def exp10(x: Array) -> Array:
+    """10 ** x, which NumPy has as a power only."""
+    result: Array = np.power(x.dtype.type(10), x)
+    return result
 
 
 def erf(x: Array) -> Array:
@@ -40,13 +47,22 @@ def erfc(x: Array) -> Array:
     return np.where(x > 1, tail, 1 - erf(np.minimum(x, 1)))
 
 
+def remainder(x: Array, y: Array) -> Array:
+    """IEEE 754's remainder, which is a float64 if both arguments are, also where they have a wider type."""
+    defined = np.isfinite(x) & ~np.isnan(y) & (y != 0)
+    exact = [math.remainder(*pair) if known else np.nan for *pair, known in zip(x.tolist(), y.tolist(), defined, strict=True)]
+    return np.array(exact, x.dtype)
+
+
 ONE: dict[str, Callable[..., Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "exp": np.exp, "exp2": np.exp2, "exp10": exp10, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": erf, "erfc": erfc, "cbrt": np.cbrt,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
 }  # fmt: skip
 """Functions of one argument."""
-TWO: dict[str, Callable[..., Array]] = {"atan2": np.arctan2, "pow": np.power, "hypot": np.hypot, "fmod": np.fmod}
+TWO: dict[str, Callable[..., Array]] = {"atan2": np.arctan2, "pow": np.power, "hypot": np.hypot, "fmod": np.fmod, "remainder": remainder}
 """Functions of two arguments."""
 FLOATS: dict[str, tuple[Any, Any, Any]] = {"f32": (np.float32, np.uint32, np.float64), "f64": (np.float64, np.uint64, np.longdouble)}
 """Per type: NumPy's, the unsigned integer of its width, the type of the reference."""

@@ -35,6 +35,7 @@ def test_results_that_are_floats(of: str, device: Any) -> None:
     assert values(device, of, "log2", powers) == integers
     tens = range(11 if of == "f32" else 23)  # powers of ten that are exact
     assert values(device, of, "log10", [10.0**n for n in tens]) == [float(n) for n in tens]
+    assert values(device, of, "exp10", [float(n) for n in tens]) == [10.0**n for n in tens]
     assert values(device, of, "cbrt", [float(n**3) for n in range(-200, 200)]) == [float(n) for n in range(-200, 200)]
     assert values(device, of, "pow", [float(n) for n in range(1, 60)] * 2, [2.0] * 59 + [3.0] * 59) == [
         *(float(n**2) for n in range(1, 60)),
@@ -68,7 +69,7 @@ def test_signs_and_classes(of: str, device: Any) -> None:
 
 
 @DEVICES
-@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "expm1", "log1p", "erf", "cbrt"])
+@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "erf", "cbrt"])
 @TYPES
 def test_signs_of_zeros_are_kept(name: str, of: str, device: Any) -> None:
     assert [math.copysign(1.0, v) for v in values(device, of, name, [0.0, -0.0])] == [1.0, -1.0]
@@ -114,6 +115,18 @@ def test_remainder_of_the_largest_by_the_smallest_is_exact() -> None:
         limits = np.finfo(reference.FLOATS[of][0])
         x, y = float(limits.max), 3 * float(limits.smallest_subnormal)
         assert values(kdsl.device("cpu"), of, "fmod", [x], [y]) == [float(Fraction(x) % Fraction(y))]
+
+
+@DEVICES
+@TYPES
+def test_nearest_remainder_of_ties_and_of_the_ends_of_the_range(of: str, device: Any) -> None:
+    limits = np.finfo(reference.FLOATS[of][0])
+    large, small = float(limits.max), float(limits.smallest_subnormal)
+    x = [1.0, 3.0, 5.0, -3.0, 2.0, -2.0, large, large, 3 * small, small, -small]
+    y = [2.0, 2.0, -2.0, 2.0, 2.0, 2.0, large / 2, math.inf, 2 * small, 2 * small, 3 * small]
+    found = values(device, of, "remainder", x, y)
+    assert found == [1.0, -1.0, 1.0, 1.0, 0.0, -0.0, 0.0, large, -small, small, -small]
+    assert [math.copysign(1.0, v) for v in found[4:6]] == [1.0, -1.0]
 
 
 def test_powers_are_there_as_an_operator() -> None:

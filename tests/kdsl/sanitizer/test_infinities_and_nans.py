@@ -105,11 +105,11 @@ def fused(x: Any, y: Any) -> Any:
 
 
 TWO = {
-    **{name: getattr(kdsl.mathematics, name) for name in ("atan2", "copysign", "fmod", "hypot", "pow")},
+    **{name: getattr(kdsl.mathematics, name) for name in ("atan2", "copysign", "fmod", "hypot", "pow", "remainder")},
     "%": remainder, "//": floored, "**": power, "/": quotient, "*": product, "-": difference, "fma": fused,
 }  # fmt: skip
-OTHERS = ("isfinite", "isinf", "isnan", "modulo", "floor_divide")
-"""Those that give no float, and those that stand behind an operator."""
+OTHERS = ("isfinite", "isinf", "isnan", "modulo", "floor_divide", "ldexp", "frexp")
+"""Those that give no float, those that stand behind an operator, and those of an exponent."""
 ONE = {
     "sqrt": sqrt,
     **{name: getattr(kdsl.mathematics, name) for name in kdsl.mathematics.__all__ if name not in TWO and name not in OTHERS},
