@@ -11,7 +11,7 @@ import linecache
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -63,7 +63,7 @@ def build_program(source: str) -> Built:
 
     names = {name: getattr(kdsl, name) for name in kdsl.__all__}
     try:
-        exec(compile(source, file, "exec"), {**names, "kernel": kernel, "__name__": "fuzz"})
+        exec(compile(source, file, "exec"), {**names, "kernel": kernel, "TypeVar": TypeVar, "__name__": "fuzz"})
         ((function, settings),) = found
         parsed = parse_function(function)
         grid, block = settings["grid"], settings["block"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
+from tests.fuzz.known import known
 from tests.fuzz.values import (
     Choice,
     IllTyped,
@@ -113,6 +114,10 @@ class Expressions:
         """Whether the name is that of a `@function`."""
         raise NotImplementedError
 
+    def type_named(self, name: str) -> str:
+        """What a type variable stands for; any other name as it is."""
+        raise NotImplementedError
+
     def is_vector(self, name: str) -> bool:
         """Whether a name holds a vector."""
         raise NotImplementedError
@@ -146,6 +151,9 @@ class Expressions:
             case ast.UnaryOp():
                 return self.unary(node)
             case ast.BoolOp():
+                decided = known(node, self.value)
+                if decided is not None:
+                    return Literal(decided)
                 values = [number(self.value(item)) for item in node.values]
                 if any(alone(value) != "bool" for value in values):
                     raise IllTyped("the value of `and` or `or` of a number")
@@ -164,6 +172,9 @@ class Expressions:
 
     def truth(self, node: ast.expr) -> str:
         """Code for whether an expression counts as true: a number does, unless it is 0."""
+        decided = known(node, self.value)
+        if decided is not None:
+            return repr(decided)
         if isinstance(node, ast.BoolOp):
             return _joined(node, [self.truth(item) for item in node.values])
         return _truth(number(self.value(node)))
@@ -237,7 +248,8 @@ class Expressions:
     def unary(self, node: ast.UnaryOp) -> Value:
         """`-x`, `+x`, `~x`, `not x`."""
         if isinstance(node.op, ast.Not):
-            return Typed("bool", f"(not {self.truth(node.operand)})")
+            decided = known(node, self.value)
+            return Literal(decided) if decided is not None else Typed("bool", f"(not {self.truth(node.operand)})")
         return lifted([self.value(node.operand)], lambda x: self._signed(node, x))
 
     def _signed(self, node: ast.UnaryOp, x: Number) -> Number:
@@ -252,8 +264,12 @@ class Expressions:
             return Typed(x.type, wrapped(x.type, f"~{x.code}"))
         return Typed(x.type, f"(-{x.code})" if x.type in FLOATS else wrapped(x.type, f"-{x.code}"))
 
-    def compare(self, node: ast.Compare) -> Typed:
-        """A chain of comparisons, which is Python's own chain; only literals need the type of their neighbour."""
+    def compare(self, node: ast.Compare) -> Literal | Typed:
+        """A chain of comparisons, which is Python's own chain; only literals need the type of their neighbour. One of literals alone is a literal,
+        and so is `T is f32`."""
+        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+            first, second = (self.type_named(side.id) for side in (node.left, node.comparators[0]) if isinstance(side, ast.Name))
+            return Literal((first == second) == isinstance(node.ops[0], ast.Is))
         values: list[Value] = [self.value(node.left)]
         parts = []
         for position, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -273,10 +289,14 @@ class Expressions:
             parts += [coerce(left, of)] if not position else []
             parts += [SYMBOLS[type(op)], coerce(right, of)]
             values.append(right)
-        return Typed("bool", f"({' '.join(parts)})")
+        code = f"({' '.join(parts)})"
+        return Literal(bool(eval(code))) if all(isinstance(value, Literal) for value in values) else Typed("bool", code)
 
     def conditional(self, node: ast.IfExp) -> Value:
         """Evaluates only the side that it takes."""
+        decided = known(node.test, self.value)
+        if decided is not None:
+            return self.value(node.body if decided else node.orelse)
         condition = self.truth(node.test)
         then, orelse = self.value(node.body), self.value(node.orelse)
         if isinstance(then, Tuple) and isinstance(orelse, Tuple):
@@ -361,7 +381,7 @@ class Expressions:
         """Conversions, built-in functions, intrinsics, `@function`s."""
         if not isinstance(node.func, ast.Name):
             raise IllTyped("a call of an expression")
-        name = node.func.id
+        name = self.type_named(node.func.id)
         if name in BITS:
             if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
                 return Typed(name, {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[node.args[0].value])

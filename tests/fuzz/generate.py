@@ -7,7 +7,7 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.masks import MaskWriter
+from tests.fuzz.generics import GenericWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
 
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(MaskWriter):
+class Generator(GenericWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -54,6 +54,8 @@ class Generator(MaskWriter):
             self.helper(slices, many)
         if self.wide and rng.random() < 0.4:
             self.vector_helper()
+        if self.generic:
+            self.type_variables(slices)
         self.kernel(slices, many, fields)
         return "\n".join(self.lines) + "\n"
 
@@ -204,6 +206,7 @@ class Generator(MaskWriter):
             self.vector_arrays(scope, threads)
         if self.records:
             self.record_arrays(scope, threads)
+        self.calls_with_several_types(scope)
 
     def epilogue(self, scope: Scope) -> None:
         """Write what was computed, so that it is compared."""

@@ -18,6 +18,7 @@ from tests.fuzz import arithmetic
 from tests.fuzz.arithmetic import promote
 from tests.fuzz.cells import Cells, Strided, new_cells
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
+from tests.fuzz.known import known, stands_for
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import (
     Choice,
@@ -27,6 +28,7 @@ from tests.fuzz.values import (
     Nothing,
     Struct,
     Tuple,
+    Type,
     Typed,
     Value,
     Vector,
@@ -69,10 +71,13 @@ class Program:
         tree = ast.parse(source)
         self.functions: dict[str, ast.FunctionDef] = {}
         self.globals: dict[str, Literal] = {}
+        self.variables: dict[str, tuple[str, ...]] = {}
         self.structs: dict[str, tuple[tuple[str, str], ...]] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):  # a type variable, with the types that it may stand for
+                self.variables[_id(node.targets[0])] = tuple(map(_id, node.value.args[1:]))
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.globals[node.targets[0].id] = Literal(ast.literal_eval(node.value))
             elif isinstance(node, ast.ClassDef):
@@ -209,6 +214,10 @@ class Body(Expressions):
     def is_function(self, name: str) -> bool:
         return name in self.program.functions
 
+    def type_named(self, name: str) -> str:
+        found = self.names.get(name)
+        return found.name if isinstance(found, Type) else name
+
     def is_vector(self, name: str) -> bool:
         return isinstance(self.names.get(name), Vector)
 
@@ -223,7 +232,7 @@ class Body(Expressions):
 
     def call_function(self, name: str, arguments: list[Value]) -> Value:
         node = self.program.functions[name]
-        names: dict[str, Value] = {}
+        names: dict[str, Value] = dict(self.type_variables(node, arguments))
         codes = []
         value: Value
         for parameter, given in zip(node.args.args, arguments, strict=True):
@@ -231,7 +240,10 @@ class Body(Expressions):
                 names[parameter.arg] = _named(given, parameter.arg)
                 codes.append(given.code)
                 continue
-            value = firm(given) if parameter.annotation is None else _as(given, _id(parameter.annotation))
+            value = firm(given)
+            if parameter.annotation is not None:
+                of = names.get(_id(parameter.annotation))
+                value = _as(given, of.name if isinstance(of, Type) else _id(parameter.annotation))
             names[parameter.arg] = _named(value, parameter.arg)
             codes.append(_code(value))
         key = (name, *((k, repr(v)) for k, v in names.items()))
@@ -243,6 +255,15 @@ class Body(Expressions):
             self.program.instances[key] = (python_name, body.result or Nothing(""))
         python_name, result = self.program.instances[key]
         return _named(result, f"{python_name}(_T, {', '.join(codes)})")
+
+    def type_variables(self, node: ast.FunctionDef, arguments: Sequence[Value]) -> dict[str, Type]:
+        """What the type variables of a function stand for in a call."""
+        given: dict[str, list[Value]] = {}
+        for parameter, argument in zip(node.args.args, arguments, strict=True):
+            of = parameter.annotation.slice if isinstance(parameter.annotation, ast.Subscript) else parameter.annotation
+            if isinstance(of, ast.Name) and of.id in self.program.variables:
+                given.setdefault(of.id, []).append(argument)
+        return {name: Type(stands_for(name, self.program.variables[name], values)) for name, values in given.items()}
 
     # ------------------------------------------------------------------------------------------------------------ assignment
 
@@ -378,13 +399,18 @@ class Body(Expressions):
             case ast.AugAssign():
                 self.augmented(node)
             case ast.AnnAssign():
-                of = _id(node.annotation)
+                of = self.type_named(_id(node.annotation))
                 if node.value is not None:
                     code = coerce(self.value(node.value), of)
                     self.emit(f"{_id(node.target)} = {code}")
                 self.types[_id(node.target)] = NameType(Typed(of, _id(node.target)), False, False)
                 self.names[_id(node.target)] = Typed(of, _id(node.target))
             case ast.If():
+                decided = known(node.test, self.value)
+                if decided is not None:  # the other branch is not part of the program
+                    self.emit("pass")
+                    self.block(node.body if decided else node.orelse)
+                    return
                 self.nested(f"if {self.truth(node.test)}:", node.body)
                 if node.orelse:
                     self.nested("else:", node.orelse)
@@ -427,7 +453,8 @@ class Body(Expressions):
             return None
         extents = self.value(node.args[0])
         shape = tuple(int(i.value) for i in (extents.items if isinstance(extents, Tuple) else (extents,)) if isinstance(i, Literal))
-        of, lanes = vector_of(_id(node.args[1])) or (_id(node.args[1]), 1)
+        named = self.type_named(_id(node.args[1]))
+        of, lanes = vector_of(named) or (named, 1)
         fields = self.fields_of(of)
         cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {tuple(type_ for _, type_ in fields)!r})"
         if node.func.id == "shared_array":
@@ -485,7 +512,7 @@ class Body(Expressions):
             return
         value = firm(self.value(node.value))
         if isinstance(self.returns, ast.Name):
-            value = _as(value, self.returns.id)
+            value = _as(value, self.type_named(self.returns.id))
         elif isinstance(self.returns, ast.Subscript) and isinstance(self.returns.slice, ast.Tuple) and isinstance(value, Tuple):
             wanted = [_id(of) for of in self.returns.slice.elts]
             if value.code:

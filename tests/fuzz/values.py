@@ -83,6 +83,13 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Type:
+    """A type that a type variable stands for."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Nothing:
     """What a call without a result yields."""
 
@@ -90,7 +97,7 @@ class Nothing:
 
 
 Number: TypeAlias = "Literal | Choice | Typed"
-Value: TypeAlias = "Number | Tuple | Vector | Struct | Memory | Nothing"
+Value: TypeAlias = "Number | Tuple | Vector | Struct | Memory | Type | Nothing"
 
 
 def number(value: Value) -> Number:
@@ -166,7 +173,7 @@ def alone(value: Number) -> str:
     return "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f32"
 
 
-def firm(value: Value) -> Typed | Tuple | Vector | Struct | Memory | Nothing:
+def firm(value: Value) -> Typed | Tuple | Vector | Struct | Memory | Type | Nothing:
     """The value with the type that it has alone."""
     if isinstance(value, Literal | Choice):
         return Typed(alone(value), coerce(value, alone(value)))

@@ -1,0 +1,53 @@
+"""Each part of the language stands in a fair share of the programs, and the interpreter gives it the meaning that the page says."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.fuzz.generate import Generator
+from tests.fuzz.interpret import Program
+from tests.fuzz.run import PER_SEED
+from tests.fuzz.values import IllTyped, Type
+
+SEED = int(os.environ.get("KDSL_FUZZ_SEED") or random.SystemRandom().randrange(10**6))
+
+
+def read(source: str) -> Program | None:
+    """A program as the interpreter reads it; None for one that has no meaning, such as a quotient by 0."""
+    try:
+        return Program(source)
+    except IllTyped:
+        return None
+
+
+@pytest.fixture(scope="module")
+def made() -> list[tuple[Generator, str]]:
+    """Writers with what they have written."""
+    writers = [Generator(SEED * PER_SEED + n) for n in range(200)]
+    return [(writer, writer.program()) for writer in writers]
+
+
+def test_functions_are_called_with_several_types(made: list[tuple[Generator, str]]) -> None:
+    programs = [program for writer, source in made if writer.generic and (program := read(source)) is not None]
+    several = 0
+    for program in programs:
+        calls = {(key[0], repr(of)) for key in program.instances for of in key[1:] if "Type(" in repr(of)}
+        several += len(calls) > len({name for name, _ in calls})
+    assert several > 15, f"seed {SEED}: {several} of {len(programs)}"
+
+
+def test_type_variables_by_hand() -> None:
+    head = 'T = TypeVar("T", i8, i64, f32)\n@function\ndef h(a: T, b: T) -> T:\n    v: T = 1\n'
+    head += "    if T is f32:\n        return a / 2\n    if not T is not i8:\n        v = T(100) + a\n    return v + b\n"
+    kernel = "@kernel(grid=1, block=1)\ndef k(y: SliceMut[i64], x: Slice[i8]) -> None:\n"
+    program = Program(f"{head}{kernel}    y[0] = h(x[0], 3)\n    y[1] = h(i64(x[0]), 3)\n    y[2] = i64(h(9.0, 1))\n    y[3] = h(1, 2)\n")
+    arguments = {"y": [0] * 4, "x": [100]}
+    assert not program.run(arguments)
+    assert arguments["y"] == [-53, 4, 4, 3]  # 200 wraps to -56
+    assert {of for key in program.instances for of in key if of[0] == "T"} == {("T", repr(Type(of))) for of in ("i8", "i64", "f32")}
+    for call, why in (("h(x[0], y[0])", "T would be i64 and i8"), ("h(i16(1), 2)", "T is no i16")):
+        with pytest.raises(IllTyped, match=why):
+            Program(f"{head}{kernel}    y[0] = {call}\n")
