@@ -6,6 +6,7 @@ The launcher is left out: it has tests of its own, and making one costs more tha
 from __future__ import annotations
 
 import ctypes
+import inspect
 import itertools
 import linecache
 import struct
@@ -76,7 +77,8 @@ def build_program(source: str) -> Built:
             settings.get("contract", True),
         )
         parsed.captures.complete()
-        ir = build(parsed, declared, {}, {})
+        constants = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.default is not p.empty}
+        ir = build(parsed, declared, {}, constants)
     finally:
         del linecache.cache[file]
     verify(ir)

@@ -7,7 +7,7 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.generics import GenericWriter
+from tests.fuzz.constants import ConstantWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
 
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(GenericWriter):
+class Generator(ConstantWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -145,6 +145,8 @@ class Generator(GenericWriter):
             parameters += self.vector_parameters(scope)
         if self.records:
             parameters += self.record_parameters(scope)
+        if self.constant:
+            parameters += self.constant_parameters()
         settings = [f"grid={grid}", f"block={block}"]
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]

@@ -91,7 +91,13 @@ class Program:
         self.contract: bool = settings.get("contract", True)
         self.requires: tuple[str, ...] = settings.get("requires", ())
         self.parameters: list[Parameter] = []
-        for argument in self.kernel.args.args:
+        arguments = self.kernel.args.args
+        defaults = self.kernel.args.defaults  # of `Const` parameters, which come last
+        constants: dict[str, Value] = {
+            argument.arg: Literal(ast.literal_eval(default))
+            for argument, default in zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+        }
+        for argument in arguments[: len(arguments) - len(defaults)]:
             if isinstance(argument.annotation, ast.Subscript):
                 what, rank = argument.annotation.slice, 1
                 if isinstance(what, ast.Tuple):
@@ -107,7 +113,7 @@ class Program:
         self.expansions = 0
         self.suspends = False
         self.lines: list[str] = []
-        names: dict[str, Value] = {
+        names = constants | {
             p.name: Memory(p.type, f"_args[{p.name!r}]", None, p.rank, p.lanes, p.fields) if p.view else Typed(p.type, f"_args[{p.name!r}]")
             for p in self.parameters
         }

@@ -51,3 +51,31 @@ def test_type_variables_by_hand() -> None:
     for call, why in (("h(x[0], y[0])", "T would be i64 and i8"), ("h(i16(1), 2)", "T is no i16")):
         with pytest.raises(IllTyped, match=why):
             Program(f"{head}{kernel}    y[0] = {call}\n")
+
+
+def test_constants_decide_branches_and_trips(made: list[tuple[Generator, str]]) -> None:
+    sources = [source for writer, source in made if writer.constants]
+    branches = sum("if CP" in source or "if (CP" in source or "if not CP" in source for source in sources)
+    trips = sum("unroll(CP" in source or "range(CP" in source for source in sources)
+    assert len(sources) > 20, f"seed {SEED}: {len(sources)}"
+    assert branches > 8, f"seed {SEED}: {branches}"
+    assert trips > 2, f"seed {SEED}: {trips}"
+
+
+def test_constants_by_hand() -> None:
+    program = Program(
+        "@kernel(grid=1, block=1)\n"
+        "def k(y: SliceMut[i64], x: Slice[i8], N: Const[int] = 3, F: Const[float] = 0.5, B: Const[bool] = False) -> None:\n"
+        "    v = f32(x[0]) + i64(1) if B or N < 3 else x[0] * N\n"
+        "    a = local_array(N, i64)\n"
+        "    for n in unroll(N):\n"
+        "        a[n] = v * n\n"
+        "    if not B and F > 0.25:\n"
+        "        y[0] = a[2] + len(a)\n"
+        "    else:\n"
+        "        y[0] = a\n"
+    )
+    arguments = {"y": [0], "x": [50]}
+    assert not program.run(arguments)
+    assert arguments["y"] == [-106 * 2 + 3]  # 150 wraps to -106
+    assert [p.name for p in program.parameters] == ["y", "x"]
