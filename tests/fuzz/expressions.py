@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
+from tests.fuzz.kinds import Fields
 from tests.fuzz.known import known
 from tests.fuzz.values import (
     Choice,
     IllTyped,
+    Items,
     Literal,
     Memory,
     Number,
@@ -34,6 +36,8 @@ from tests.fuzz.values import (
     join,
     lifted,
     number,
+    part,
+    part_code,
     vector_of,
 )
 
@@ -126,8 +130,8 @@ class Expressions:
         """Whether a name holds a struct."""
         raise NotImplementedError
 
-    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Names and types of the numbers of a struct; none if the name is of something else."""
+    def fields_of(self, name: str) -> Fields:
+        """Names and kinds of the fields of a struct; none if the name is of something else."""
         raise NotImplementedError
 
     def suspend(self) -> None:
@@ -307,6 +311,8 @@ class Expressions:
                 raise IllTyped("two types of vectors")
             return Vector(then.type, then.lanes, f"({then.code} if {condition} else {orelse.code})")
         if isinstance(then, Struct) and isinstance(orelse, Struct):
+            if then.fields != orelse.fields:
+                raise IllTyped("two structs")
             return Struct(then.fields, f"({then.code} if {condition} else {orelse.code})")
         a, b = number(then), number(orelse)
         if not isinstance(a, Typed) and not isinstance(b, Typed):
@@ -322,6 +328,11 @@ class Expressions:
         if isinstance(index, Tuple):
             return f"({', '.join(coerce(item, 'i64') for item in index.items)},)"
         return coerce(index, "i64")
+
+    def indices(self, node: ast.expr) -> str:
+        """Code of the indices for an array in a struct, a tuple."""
+        nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+        return f"({', '.join(coerce(self.value(index), 'i64') for index in nodes)},)"
 
     def element(self, node: ast.Subscript) -> Value:
         """`a[i]` of an array, or `t[0]` of a tuple."""
@@ -339,6 +350,8 @@ class Expressions:
             if not isinstance(position, Literal):
                 raise IllTyped("a vector is indexed by a literal")
             return Typed(base.type, f"{base.code}[{int(position.value)}]")
+        if isinstance(base, Items):
+            return part(base.kind.of, f"_item({base.kind!r}, {base.code}, {self.indices(node.slice)}, {node.lineno}, _T)")
         if not isinstance(base, Memory):
             raise IllTyped("no elements")
         if base.fields:
@@ -368,8 +381,8 @@ class Expressions:
                 return Typed(whole.type, f"{whole.code}[{position}]")
             if not isinstance(whole, Struct):
                 raise IllTyped("an attribute of an expression")
-            position, of = field_of(whole, node.attr)
-            return Typed(of, f"({whole.code}[{position}] != 0)" if of == "bool" else f"{whole.code}[{position}]")
+            place, of = field_of(whole.fields, node.attr)
+            return part(of, f"{whole.code}[{place}]")
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
@@ -395,8 +408,7 @@ class Expressions:
         if fields:
             given = dict(zip((field for field, _ in fields), (self.value(argument) for argument in node.args), strict=False))
             given |= {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
-            codes = [f"int({coerce(given[field], of)})" if of == "bool" else coerce(given[field], of) for field, of in fields]
-            return Struct(fields, f"({', '.join(codes)},)")
+            return Struct(fields, f"({', '.join(part_code(given[field], of) for field, of in fields)},)")
         if name == "as_vectors":
             return self.as_vectors(node)
         if name in _PLACES:

@@ -14,15 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fuzz import arithmetic
+from tests.fuzz import arithmetic, kinds
 from tests.fuzz.arithmetic import promote
 from tests.fuzz.cells import Cells, Strided, new_cells
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
+from tests.fuzz.kinds import Fields, Fixed, Kind
 from tests.fuzz.known import known, stands_for
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import (
     Choice,
     IllTyped,
+    Items,
     Literal,
     Memory,
     Nothing,
@@ -41,6 +43,8 @@ from tests.fuzz.values import (
     is_loose,
     lifted,
     number,
+    part,
+    part_code,
     vector_of,
 )
 
@@ -59,8 +63,8 @@ class Parameter:
     """Dimensions of a view."""
     lanes: int = 1
     """Numbers of an element of a view, which is a vector if they are several."""
-    fields: tuple[tuple[str, str], ...] = ()
-    """Of an element that is a struct, names and types."""
+    fields: Fields = ()
+    """Of an element that is a struct."""
 
 
 class Program:
@@ -72,7 +76,7 @@ class Program:
         self.functions: dict[str, ast.FunctionDef] = {}
         self.globals: dict[str, Literal] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
-        self.structs: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.structs: dict[str, Fields] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
@@ -81,7 +85,9 @@ class Program:
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.globals[node.targets[0].id] = Literal(ast.literal_eval(node.value))
             elif isinstance(node, ast.ClassDef):
-                self.structs[node.name] = tuple((_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign))
+                self.structs[node.name] = tuple(
+                    (_id(f.target), kinds.kind_of(f.annotation, self.structs)) for f in node.body if isinstance(f, ast.AnnAssign)
+                )
         self.kernel = next(f for f in self.functions.values() if isinstance(f.decorator_list[0], ast.Call))
         decorator = self.kernel.decorator_list[0]
         assert isinstance(decorator, ast.Call)
@@ -132,9 +138,7 @@ class Program:
         names = {p.name: p for p in self.parameters}
         where = places or {}
         given = {
-            name: Cells(names[name].type, value, where.get(name), tuple(of for _, of in names[name].fields))
-            if isinstance(value, list)
-            else value
+            name: Cells(names[name].type, value, where.get(name), names[name].fields) if isinstance(value, list) else value
             for name, value in arguments.items()
         }
         x, y, z = self.grid
@@ -230,7 +234,7 @@ class Body(Expressions):
     def is_struct(self, name: str) -> bool:
         return isinstance(self.names.get(name), Struct)
 
-    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+    def fields_of(self, name: str) -> Fields:
         return self.program.structs.get(name, ())
 
     def suspend(self) -> None:
@@ -283,7 +287,7 @@ class Body(Expressions):
             if not isinstance(before.value, Vector):
                 raise IllTyped(f"{name} changes its kind")
             value = as_vector(value, (before.value.type, before.value.lanes))
-        if isinstance(value, Memory | Tuple | Vector | Struct):
+        if isinstance(value, Memory | Tuple | Vector | Struct | Items):
             found: Value = firm(value)
             self.types[name] = NameType(_named(found, name), False, False)
         else:
@@ -338,6 +342,9 @@ class Body(Expressions):
                 self.emit(f"{', '.join(names)}, = {code or tuple_code(firm_items(value, target.elts, self))}")
                 for part, item, temporary in zip(target.elts, value.items, names, strict=True):
                     self.assign(part, _named(item, temporary) if isinstance(item, Typed | Tuple) else item, temporary)
+            case ast.Subscript() | ast.Attribute() if (inner := self.part_of(target)) is not None:
+                memory, place, steps, kind = inner
+                self.emit(f"{memory.code}.store_part({place}, {steps}, {kind!r}, {part_code(value, kind)}, {target.lineno}, _T)")
             case ast.Subscript():
                 memory = self.memory(target.value)
                 place = self.place(memory, target.slice)
@@ -350,13 +357,32 @@ class Body(Expressions):
                     return
                 taken = code if code is not None and isinstance(value, Literal) else coerce(value, memory.type)
                 self.emit(f"{memory.code}.store({place}, {taken}, {target.lineno}, _T)")
-            case ast.Attribute(value=ast.Subscript() as element):
-                memory = self.memory(element.value)
-                position, of = field_of(Struct(memory.fields, ""), target.attr)
-                number_ = f"int({coerce(value, of)})" if of == "bool" else coerce(value, of)
-                self.emit(f"{memory.code}.store_number({self.place(memory, element.slice)}, {position}, {number_}, {target.lineno}, _T)")
             case _:
                 raise IllTyped("a target")
+
+    def part_of(self, node: ast.expr) -> tuple[Memory, str, str, Kind] | None:
+        """A part of an element that is a struct, as a place to write to: the array, code of the index and of the steps from there, its kind."""
+        behind: list[ast.Subscript | ast.Attribute] = []
+        while isinstance(node, ast.Subscript | ast.Attribute) and not (
+            isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+        ):
+            behind.append(node)
+            node = node.value
+        if not behind or not isinstance(node, ast.Subscript):
+            return None
+        memory = self.memory(node.value)
+        kind: Kind = memory.fields
+        steps = []
+        for step in reversed(behind):
+            if isinstance(step, ast.Attribute):
+                position, kind = field_of(kind, step.attr)
+                steps.append(str(position))
+            elif isinstance(kind, Fixed):
+                steps.append(f"({kind.shape!r}, {self.indices(step.slice)})")
+                kind = kind.of
+            else:
+                raise IllTyped("no elements")
+        return memory, self.place(memory, node.slice), f"({', '.join(steps)},)", kind
 
     def memory(self, node: ast.expr) -> Memory:
         """An array."""
@@ -462,7 +488,7 @@ class Body(Expressions):
         named = self.type_named(_id(node.args[1]))
         of, lanes = vector_of(named) or (named, 1)
         fields = self.fields_of(of)
-        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {tuple(type_ for _, type_ in fields)!r})"
+        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {fields!r})"
         if node.func.id == "shared_array":
             cells = f"_T.shared.setdefault({node.lineno}, {cells})"
         return Memory(of, cells, shape, 1, lanes, fields)
@@ -473,15 +499,14 @@ class Body(Expressions):
         if isinstance(node.target, ast.Name):
             old = self.value(ast.Name(node.target.id, ast.Load()))
             self.assign(node.target, self._combined(symbol, old, node.value))
-        elif isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Subscript):
-            element = node.target.value
-            memory, whole = self.memory(element.value), self.temporary()
-            position, of = field_of(Struct(memory.fields, ""), node.target.attr)
-            place = self.temporary()
-            self.emit(f"{place} = {self.place(memory, element.slice)}")
-            self.emit(f"{whole} = {memory.code}.load({place}, {node.lineno}, _T)")
-            changed = coerce(self._combined(symbol, Typed(of, f"{whole}[{position}]"), node.value), of)
-            self.emit(f"{memory.code}.store_number({place}, {position}, {changed}, {node.lineno}, _T)")
+        elif (inner := self.part_of(node.target)) is not None:
+            memory, code, steps, kind = inner
+            place, path, before = self.temporary(), self.temporary(), self.temporary()
+            self.emit(f"{place} = {code}")
+            self.emit(f"{path} = {steps}")
+            self.emit(f"{before} = {memory.code}.load_part({place}, {path}, {kind!r}, {node.lineno}, _T)")
+            changed = part_code(self._combined(symbol, part(kind, before), node.value), kind)
+            self.emit(f"{memory.code}.store_part({place}, {path}, {kind!r}, {changed}, {node.lineno}, _T)")
         elif isinstance(node.target, ast.Subscript):
             memory = self.memory(node.target.value)
             place, before = self.temporary(), self.temporary()
@@ -576,6 +601,8 @@ def _named(value: Value, name: str) -> Value:
             return Memory(value.type, name, value.shape, value.rank, value.lanes, value.fields)
         case Struct():
             return Struct(value.fields, name)
+        case Items():
+            return Items(value.kind, name)
         case Nothing():
             return Nothing(name)
         case _:
@@ -585,7 +612,7 @@ def _named(value: Value, name: str) -> Value:
 def _code(value: Value) -> str:
     if isinstance(value, Tuple):
         return tuple_code(value)
-    if isinstance(value, Memory | Nothing | Vector | Struct):
+    if isinstance(value, Memory | Nothing | Vector | Struct | Items):
         return value.code
     return firm_number(number(value)).code
 
@@ -606,4 +633,14 @@ def _namespace() -> dict[str, Any]:
         "multiply_high",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
-    return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "_each": each, "inf": float("inf"), "nan": float("nan")}
+    return {
+        **made,
+        "_range": _range,
+        "_bits": _bits,
+        "_Cells": new_cells,
+        "_each": each,
+        "_item": kinds.item,
+        "Fixed": Fixed,
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fuzz.generate import Generator
 from tests.fuzz.interpret import Program
+from tests.fuzz.kinds import Fixed
 from tests.fuzz.run import PER_SEED
 from tests.fuzz.values import IllTyped, Type
 
@@ -79,3 +80,34 @@ def test_constants_by_hand() -> None:
     assert not program.run(arguments)
     assert arguments["y"] == [-106 * 2 + 3]  # 150 wraps to -106
     assert [p.name for p in program.parameters] == ["y", "x"]
+
+
+def test_structs_hold_structs_and_arrays(made: list[tuple[Generator, str]]) -> None:
+    records = [writer for writer, _ in made if writer.records]
+    structs = sum(any(isinstance(kind, tuple) for _, kind in writer.fields) for writer in records)
+    arrays = sum(any(isinstance(kind, Fixed) for _, kind in writer.fields) for writer in records)
+    assert len(records) > 20, f"seed {SEED}: {len(records)}"
+    assert min(structs, arrays) > 5, f"seed {SEED}: {structs}, {arrays} of {len(records)}"
+
+
+def test_structs_in_structs_by_hand() -> None:
+    program = Program(
+        "@struct\nclass P:\n    x: i16\n    b: bool\n\n"
+        "@struct\nclass R:\n    p: P\n    path: FixedArray[P, 2]\n    taps: FixedArray[i8, 2, 2]\n\n"
+        "@kernel(grid=1, block=1)\n"
+        "def k(y: SliceMut[i64], r: SliceMut[R]) -> None:\n"
+        "    a = local_array(1, R)\n"
+        "    y[0] = a[0].path[1].x + a[0].taps[1, 0]\n"
+        "    a[0].path[1] = P(7, r[0].p.b)\n"
+        "    v = a[0]\n"
+        "    a[0].path[1].x += 32767\n"
+        "    y[1] = v.path[1].x + a[0].path[y[0] + 1].x\n"
+        "    r[0].taps[1, 0] += 120\n"
+        "    r[1].p = r[0].path[1]\n"
+        "    r[0].path[2].x = 9\n"
+        "    r[0].p.b = v.taps[1, 2] == 0\n"
+    )
+    arguments = {"y": [9, 9], "r": [((1, 255), ((2, 0), (3, 2)), (1, 2, 30, 4))]}
+    failures = program.run(arguments)
+    assert arguments == {"y": [0, 7 + 7 + 32767 - 65536], "r": [((1, 1), ((2, 0), (3, 2)), (1, 2, -106, 4))]}
+    assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(21, 1, 1), (22, 2, 2), (23, 2, 2)}
