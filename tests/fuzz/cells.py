@@ -139,3 +139,17 @@ def new_cells(of: str, shape: tuple[int, ...], fields: Fields = ()) -> Cells:
     made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None, fields)
     made.cells = [made.zero] * size
     return made
+
+
+def table(of: str, content: Any) -> Cells:
+    """A `constant_array` of nested lists."""
+    shape, items = [], content
+    while isinstance(items, list):
+        shape.append(len(items))
+        items = items[0]
+    items = content
+    for _ in shape[1:]:
+        items = [item for row in items for item in row]
+    made = new_cells(of, tuple(shape))
+    made.cells = [kinds.normal(of, item) for item in items]
+    return made

@@ -7,8 +7,8 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.constants import ConstantWriter
 from tests.fuzz.scope import Helper, Scope
+from tests.fuzz.tables import TableWriter
 from tests.fuzz.together import ATOMIC
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(ConstantWriter):
+class Generator(TableWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -46,6 +46,8 @@ class Generator(ConstantWriter):
                 self.emit(f'    {name}: {of}\n    """A number."""')
         if self.records:
             self.record_class()
+        if self.tabled:
+            self.constant_arrays()
         slices = {
             f"x{n}": of for n, of in enumerate(self.favourites[: rng.randrange(1, 4)] + ([self.type()] if rng.random() < 0.3 else []))
         }

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.fuzz import arithmetic, kinds
 from tests.fuzz.arithmetic import promote
-from tests.fuzz.cells import Cells, Strided, new_cells
+from tests.fuzz.cells import Cells, Strided, new_cells, table
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
 from tests.fuzz.kinds import Fields, Fixed, Kind
 from tests.fuzz.known import known, stands_for
@@ -74,12 +74,17 @@ class Program:
         """Raises IllTyped if the page does not give the program a meaning."""
         tree = ast.parse(source)
         self.functions: dict[str, ast.FunctionDef] = {}
-        self.globals: dict[str, Literal] = {}
+        self.globals: dict[str, Literal | Memory] = {}
+        tables: dict[str, Cells] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
         self.structs: dict[str, Fields] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _id(node.value.func) == "constant_array":
+                name, of = _id(node.targets[0]), _id(node.value.args[1])
+                tables[name] = table(of, ast.literal_eval(node.value.args[0]))
+                self.globals[name] = Memory(of, name, tables[name].shape)
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):  # a type variable, with the types that it may stand for
                 self.variables[_id(node.targets[0])] = tuple(map(_id, node.value.args[1:]))
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -125,7 +130,7 @@ class Program:
         }
         body = translate(self, self.kernel, names, "kernel")
         self.lines += body.lines
-        namespace = _namespace()
+        namespace = _namespace() | tables
         exec("\n".join(self.lines), namespace)
         self._run = namespace["kernel"]
 

@@ -111,3 +111,23 @@ def test_structs_in_structs_by_hand() -> None:
     failures = program.run(arguments)
     assert arguments == {"y": [0, 7 + 7 + 32767 - 65536], "r": [((1, 1), ((2, 0), (3, 2)), (1, 2, -106, 4))]}
     assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(21, 1, 1), (22, 2, 2), (23, 2, 2)}
+
+
+def test_tables_are_read(made: list[tuple[Generator, str]]) -> None:
+    tabled = [source for writer, source in made if writer.tables]
+    reading = sum(source.count("TAB0[") > 0 or source.count("TAB1[") > 0 for source in tabled)
+    assert len(tabled) > 20, f"seed {SEED}: {len(tabled)}"
+    assert reading > 8, f"seed {SEED}: {reading}"
+
+
+def test_tables_by_hand() -> None:
+    program = Program(
+        "T = constant_array([[1, -2, 3], [4, 5, 6]], i8)\n"
+        "@function\ndef h(n: i64) -> i8:\n    return T[1, n] * 30\n\n"
+        "@kernel(grid=1, block=1)\ndef k(y: SliceMut[i64]) -> None:\n"
+        "    y[0] = T[0, 1] + T.shape[1]\n    y[1] = h(y[1])\n    y[2] = h(y[2]) + len(T)\n"
+    )
+    arguments = {"y": [9, 1, 3]}
+    failures = program.run(arguments)
+    assert arguments["y"] == [1, -106, 2]
+    assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(4, 3, 3)}
