@@ -92,14 +92,14 @@ class Cells:
         at = self._inside(place, line, thread)
         found: Any = None if at is None else self.cells[at]
         for step in steps:
-            position = step if isinstance(step, int) else kinds.flat_index(*step, line, thread)
+            position = step if isinstance(step, int) else kinds.flat_index(step[0], step[1], line, thread)
             found = None if found is None or position is None else found[position]
         return kinds.zero(kind) if found is None else found
 
     def store_part(self, place: Any, steps: Sequence[Any], kind: Kind, value: Any, line: int, thread: Any) -> None:
         """Change a part of an element that is a struct, unless one of all indices is outside. A step is the position of a field, or extents and indices."""
         at = self._inside(place, line, thread)
-        inside = [step if isinstance(step, int) else kinds.flat_index(*step, line, thread) for step in steps]
+        inside = [step if isinstance(step, int) else kinds.flat_index(step[0], step[1], line, thread) for step in steps]
         found = [position for position in inside if position is not None]
         if at is not None and len(found) == len(inside):
             self.cells[at] = kinds.replaced(self.cells[at], found, kinds.normal(kind, value))

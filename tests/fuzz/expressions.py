@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tests.fuzz import specified
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
 from tests.fuzz.kinds import Fields
 from tests.fuzz.known import known
@@ -478,6 +479,9 @@ class Expressions:
             return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
         if name in EXCHANGES:
             return self.exchange(name, arguments, node)
+        words = specified.on_words(name, arguments)
+        if words is not None:
+            return words
         if name in _OF_BITS:
             x = firm_number(arguments[0])
             if x.type not in INTEGERS:
@@ -493,6 +497,8 @@ class Expressions:
         if of not in FLOATS:
             of = "f32"
         codes = [coerce(argument, of) for argument in arguments]
+        if name in specified.FLOATS_TO and of in ("f32", "f64"):  # as of all mathematical functions
+            return Typed(specified.FLOATS_TO[name] or of, f"_{name}({', '.join(codes)})")
         match name:
             case "fma":
                 return Typed(of, f"_fused({of!r}, {', '.join(codes)})")

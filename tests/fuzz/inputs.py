@@ -120,7 +120,7 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
     return arguments
 
 
-def _dtype(kind: Kind) -> np.dtype[Any]:
+def _dtype(kind: Kind) -> Any:
     if isinstance(kind, str):
         return np.dtype(NUMPY[kind])
     if isinstance(kind, Fixed):

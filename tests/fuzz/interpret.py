@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fuzz import arithmetic, kinds
+from tests.fuzz import arithmetic, kinds, specified
 from tests.fuzz.arithmetic import promote
 from tests.fuzz.cells import Cells, Strided, new_cells, table
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
@@ -117,7 +117,11 @@ class Program:
                 view = _id(argument.annotation.value)
                 self.parameters.append(Parameter(argument.arg, of, view, rank, lanes, self.structs.get(of, ())))
             elif _id(argument.annotation) in self.structs:
-                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in self.structs[_id(argument.annotation)]]
+                self.parameters += [
+                    Parameter(f"{argument.arg}.{name}", of, "")
+                    for name, of in self.structs[_id(argument.annotation)]
+                    if isinstance(of, str)
+                ]
             else:
                 self.parameters.append(Parameter(argument.arg, _id(argument.annotation), ""))
         self.instances: dict[Any, tuple[str, Value]] = {}
@@ -638,6 +642,7 @@ def _namespace() -> dict[str, Any]:
         "multiply_high",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
+    made |= {f"_{name}": function for name, function in specified.FUNCTIONS.items()}
     return {
         **made,
         "_range": _range,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 
 import pytest
 
+from tests.fuzz import specified
 from tests.fuzz.generate import Generator
 from tests.fuzz.interpret import Program
 from tests.fuzz.kinds import Fixed
@@ -131,3 +133,25 @@ def test_tables_by_hand() -> None:
     failures = program.run(arguments)
     assert arguments["y"] == [1, -106, 2]
     assert {(line, index, extent) for line, index, extent, _, _ in failures} == {(4, 3, 3)}
+
+
+def test_functions_that_are_specified_are_called(made: list[tuple[Generator, str]]) -> None:
+    some = sum(any(f"{name}(" in source for name in specified.FUNCTIONS) for _, source in made)
+    assert some > 30, f"seed {SEED}: {some}"
+    names = [name for name in specified.FUNCTIONS if any(f"{name}(" in source for _, source in made)]
+    assert len(names) > 6, f"seed {SEED}: {names}"
+
+
+def test_functions_that_are_specified_by_hand() -> None:
+    program = Program(
+        "@kernel(grid=1, block=1)\ndef k(y: SliceMut[u32], n: Slice[i32], x: SliceMut[f32]) -> None:\n"
+        "    y[0] = funnel_shift_left(0x80000001, 0x40000000, 33)\n    y[1] = funnel_shift_right(0x80000001, 3, 4)\n"
+        "    y[2] = permute_bytes(0x83020100, 0x07060504, 0x7BB0)\n    y[3] = u32(dp4a(n[0], y[3], 5))\n"
+        "    x[0] = fmod(x[0], 2)\n    x[1] = copysign(x[1], -0.0)\n"
+        "    y[4] = u32(isnan(x[2])) + u32(isinf(x[2])) * 2 + u32(isfinite(x[2])) * 4 + u32(isfinite(x[0])) * 8\n"
+    )
+    arguments = {"y": [0, 0, 0, 0xFF000001, 0], "n": [-256 * 256 * 256 - 1], "x": [-5.5, 3.0, math.inf]}
+    assert not program.run(arguments)
+    # n has the bytes -2, -1, -1, -1 from the highest: -2 * 255 - 1 + 5
+    assert arguments["y"] == [0x80000001, 0x38000000, 0x07FFFF00, 2**32 - 506, 10]
+    assert arguments["x"] == [-1.5, -3.0, math.inf]
