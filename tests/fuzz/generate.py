@@ -7,9 +7,9 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.exact import ExactWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
+from tests.fuzz.unwritten import UnwrittenWriter
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
 _WARPS = (5, 13, 31, 32, 33, 40)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(ExactWriter):
+class Generator(UnwrittenWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program

@@ -77,7 +77,8 @@ class RecordWriter(VectorWriter):
         if rng.random() < 0.3:
             extent = rng.randrange(1, 4)
             self.emit(f"rl = local_array({extent}, Record)")
-            self.emit(f"for q in {rng.choice(('range', 'unroll'))}({extent}):")
+            written = extent - 1 if rng.random() < 0.3 else extent  # what nothing writes is 0
+            self.emit(f"for q in {rng.choice(('range', 'unroll'))}({written}):")
             self.emit(f"    rl[q] = {self.record(quiet, 1)}")
             scope.records.append("rl")
             scope.records_own.append(f"rl[{rng.randrange(extent)}]")
