@@ -70,6 +70,8 @@ def constant_array(values: Any, of: DTypeLike | None = None) -> ConstantArray:
     except ValueError:
         raise ValueError("the rows of a constant array all have the same length") from None
     element = dtype(given.dtype if of is None else of)
+    if element.is_integer and given.dtype.kind == "f" and not isinstance(values, np.ndarray):
+        given = np.asarray(values, object)  # of whole numbers below and above 2**63 NumPy makes floats
     if not 1 <= given.ndim <= _MOST_DIMENSIONS or not given.size:
         raise ValueError(f"a constant array has 1 to {_MOST_DIMENSIONS} dimensions, none of them empty; this one has shape {given.shape}")
     nbytes = given.size * element.itemsize

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.fuzz.arithmetic import INTEGERS, wrap
+from tests.fuzz import kinds
+from tests.fuzz.arithmetic import wrap
+from tests.fuzz.kinds import Fields, Kind
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,13 @@ class Cells:
     """Elements in order; a bool is 0 or 1, or whatever byte was there at the start."""
     places: Strided | None = None
     """Where they lie, if there is more than one dimension."""
-    types: tuple[str, ...] = ()
-    """Types of the numbers of an element that is a struct."""
+    fields: Fields = ()
+    """Of an element that is a struct."""
     zero: Any = field(init=False)
     """What a read outside gives."""
 
     def __post_init__(self) -> None:
-        self.zero = tuple(map(_zero, self.types)) if self.types else _zero(self.type)
+        self.zero = kinds.zero(self.fields) if self.fields else self.type != "bool" and kinds.zero(self.type)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,15 +85,24 @@ class Cells:
         """Change an element."""
         at = self._inside(place, line, thread)
         if at is not None:
-            if self.types:
-                value = tuple(int(v != 0) if of == "bool" else v for of, v in zip(self.types, value, strict=True))
-            self.cells[at] = int(value) if self.type == "bool" else value
+            self.cells[at] = kinds.normal(self.fields or self.type, value)
 
-    def store_number(self, place: Any, position: int, value: Any, line: int, thread: Any) -> None:
-        """Change a number of an element that is a struct."""
+    def load_part(self, place: Any, steps: Sequence[Any], kind: Kind, line: int, thread: Any) -> Any:
+        """A part of an element that is a struct, 0 if one of all indices is outside. For the steps see `store_part`."""
         at = self._inside(place, line, thread)
-        if at is not None:
-            self.cells[at] = (*self.cells[at][:position], value, *self.cells[at][position + 1 :])
+        found: Any = None if at is None else self.cells[at]
+        for step in steps:
+            position = step if isinstance(step, int) else kinds.flat_index(step[0], step[1], line, thread)
+            found = None if found is None or position is None else found[position]
+        return kinds.zero(kind) if found is None else found
+
+    def store_part(self, place: Any, steps: Sequence[Any], kind: Kind, value: Any, line: int, thread: Any) -> None:
+        """Change a part of an element that is a struct, unless one of all indices is outside. A step is the position of a field, or extents and indices."""
+        at = self._inside(place, line, thread)
+        inside = [step if isinstance(step, int) else kinds.flat_index(step[0], step[1], line, thread) for step in steps]
+        found = [position for position in inside if position is not None]
+        if at is not None and len(found) == len(inside):
+            self.cells[at] = kinds.replaced(self.cells[at], found, kinds.normal(kind, value))
 
     def load_vector(self, place: Any, lanes: int, line: int, thread: Any) -> tuple[Any, ...]:
         """So many numbers side by side, zeros if they are not all inside."""
@@ -119,16 +130,26 @@ class Cells:
         return old
 
 
-def _zero(of: str) -> Any:
-    return False if of == "bool" else 0 if of in INTEGERS else 0.0
-
-
-def new_cells(of: str, shape: tuple[int, ...], types: tuple[str, ...] = ()) -> Cells:
+def new_cells(of: str, shape: tuple[int, ...], fields: Fields = ()) -> Cells:
     """A shared or local array."""
     size, strides = 1, []
     for extent in reversed(shape):
         strides.append(size)
         size *= extent
-    made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None, types)
+    made = Cells(of, [], Strided(0, shape, tuple(reversed(strides))) if len(shape) > 1 else None, fields)
     made.cells = [made.zero] * size
+    return made
+
+
+def table(of: str, content: Any) -> Cells:
+    """A `constant_array` of nested lists."""
+    shape, items = [], content
+    while isinstance(items, list):
+        shape.append(len(items))
+        items = items[0]
+    items = content
+    for _ in shape[1:]:
+        items = [item for row in items for item in row]
+    made = new_cells(of, tuple(shape))
+    made.cells = [kinds.normal(of, item) for item in items]
     return made

@@ -6,12 +6,13 @@ The launcher is left out: it has tests of its own, and making one costs more tha
 from __future__ import annotations
 
 import ctypes
+import inspect
 import itertools
 import linecache
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -63,7 +64,7 @@ def build_program(source: str) -> Built:
 
     names = {name: getattr(kdsl, name) for name in kdsl.__all__}
     try:
-        exec(compile(source, file, "exec"), {**names, "kernel": kernel, "__name__": "fuzz"})
+        exec(compile(source, file, "exec"), {**names, "kernel": kernel, "TypeVar": TypeVar, "__name__": "fuzz"})
         ((function, settings),) = found
         parsed = parse_function(function)
         grid, block = settings["grid"], settings["block"]
@@ -76,7 +77,8 @@ def build_program(source: str) -> Built:
             settings.get("contract", True),
         )
         parsed.captures.complete()
-        ir = build(parsed, declared, {}, {})
+        constants = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.default is not p.empty}
+        ir = build(parsed, declared, {}, constants)
     finally:
         del linecache.cache[file]
     verify(ir)

@@ -11,10 +11,14 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tests.fuzz import specified
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS
+from tests.fuzz.kinds import Fields
+from tests.fuzz.known import known
 from tests.fuzz.values import (
     Choice,
     IllTyped,
+    Items,
     Literal,
     Memory,
     Number,
@@ -33,6 +37,8 @@ from tests.fuzz.values import (
     join,
     lifted,
     number,
+    part,
+    part_code,
     vector_of,
 )
 
@@ -113,6 +119,10 @@ class Expressions:
         """Whether the name is that of a `@function`."""
         raise NotImplementedError
 
+    def type_named(self, name: str) -> str:
+        """What a type variable stands for; any other name as it is."""
+        raise NotImplementedError
+
     def is_vector(self, name: str) -> bool:
         """Whether a name holds a vector."""
         raise NotImplementedError
@@ -121,8 +131,8 @@ class Expressions:
         """Whether a name holds a struct."""
         raise NotImplementedError
 
-    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Names and types of the numbers of a struct; none if the name is of something else."""
+    def fields_of(self, name: str) -> Fields:
+        """Names and kinds of the fields of a struct; none if the name is of something else."""
         raise NotImplementedError
 
     def suspend(self) -> None:
@@ -146,6 +156,9 @@ class Expressions:
             case ast.UnaryOp():
                 return self.unary(node)
             case ast.BoolOp():
+                decided = known(node, self.value)
+                if decided is not None:
+                    return Literal(decided)
                 values = [number(self.value(item)) for item in node.values]
                 if any(alone(value) != "bool" for value in values):
                     raise IllTyped("the value of `and` or `or` of a number")
@@ -164,6 +177,9 @@ class Expressions:
 
     def truth(self, node: ast.expr) -> str:
         """Code for whether an expression counts as true: a number does, unless it is 0."""
+        decided = known(node, self.value)
+        if decided is not None:
+            return repr(decided)
         if isinstance(node, ast.BoolOp):
             return _joined(node, [self.truth(item) for item in node.values])
         return _truth(number(self.value(node)))
@@ -237,7 +253,8 @@ class Expressions:
     def unary(self, node: ast.UnaryOp) -> Value:
         """`-x`, `+x`, `~x`, `not x`."""
         if isinstance(node.op, ast.Not):
-            return Typed("bool", f"(not {self.truth(node.operand)})")
+            decided = known(node, self.value)
+            return Literal(decided) if decided is not None else Typed("bool", f"(not {self.truth(node.operand)})")
         return lifted([self.value(node.operand)], lambda x: self._signed(node, x))
 
     def _signed(self, node: ast.UnaryOp, x: Number) -> Number:
@@ -252,8 +269,12 @@ class Expressions:
             return Typed(x.type, wrapped(x.type, f"~{x.code}"))
         return Typed(x.type, f"(-{x.code})" if x.type in FLOATS else wrapped(x.type, f"-{x.code}"))
 
-    def compare(self, node: ast.Compare) -> Typed:
-        """A chain of comparisons, which is Python's own chain; only literals need the type of their neighbour."""
+    def compare(self, node: ast.Compare) -> Literal | Typed:
+        """A chain of comparisons, which is Python's own chain; only literals need the type of their neighbour. One of literals alone is a literal,
+        and so is `T is f32`."""
+        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+            first, second = (self.type_named(side.id) for side in (node.left, node.comparators[0]) if isinstance(side, ast.Name))
+            return Literal((first == second) == isinstance(node.ops[0], ast.Is))
         values: list[Value] = [self.value(node.left)]
         parts = []
         for position, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -273,10 +294,14 @@ class Expressions:
             parts += [coerce(left, of)] if not position else []
             parts += [SYMBOLS[type(op)], coerce(right, of)]
             values.append(right)
-        return Typed("bool", f"({' '.join(parts)})")
+        code = f"({' '.join(parts)})"
+        return Literal(bool(eval(code))) if all(isinstance(value, Literal) for value in values) else Typed("bool", code)
 
     def conditional(self, node: ast.IfExp) -> Value:
         """Evaluates only the side that it takes."""
+        decided = known(node.test, self.value)
+        if decided is not None:
+            return self.value(node.body if decided else node.orelse)
         condition = self.truth(node.test)
         then, orelse = self.value(node.body), self.value(node.orelse)
         if isinstance(then, Tuple) and isinstance(orelse, Tuple):
@@ -287,6 +312,8 @@ class Expressions:
                 raise IllTyped("two types of vectors")
             return Vector(then.type, then.lanes, f"({then.code} if {condition} else {orelse.code})")
         if isinstance(then, Struct) and isinstance(orelse, Struct):
+            if then.fields != orelse.fields:
+                raise IllTyped("two structs")
             return Struct(then.fields, f"({then.code} if {condition} else {orelse.code})")
         a, b = number(then), number(orelse)
         if not isinstance(a, Typed) and not isinstance(b, Typed):
@@ -302,6 +329,11 @@ class Expressions:
         if isinstance(index, Tuple):
             return f"({', '.join(coerce(item, 'i64') for item in index.items)},)"
         return coerce(index, "i64")
+
+    def indices(self, node: ast.expr) -> str:
+        """Code of the indices for an array in a struct, a tuple."""
+        nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+        return f"({', '.join(coerce(self.value(index), 'i64') for index in nodes)},)"
 
     def element(self, node: ast.Subscript) -> Value:
         """`a[i]` of an array, or `t[0]` of a tuple."""
@@ -319,6 +351,8 @@ class Expressions:
             if not isinstance(position, Literal):
                 raise IllTyped("a vector is indexed by a literal")
             return Typed(base.type, f"{base.code}[{int(position.value)}]")
+        if isinstance(base, Items):
+            return part(base.kind.of, f"_item({base.kind!r}, {base.code}, {self.indices(node.slice)}, {node.lineno}, _T)")
         if not isinstance(base, Memory):
             raise IllTyped("no elements")
         if base.fields:
@@ -348,8 +382,8 @@ class Expressions:
                 return Typed(whole.type, f"{whole.code}[{position}]")
             if not isinstance(whole, Struct):
                 raise IllTyped("an attribute of an expression")
-            position, of = field_of(whole, node.attr)
-            return Typed(of, f"({whole.code}[{position}] != 0)" if of == "bool" else f"{whole.code}[{position}]")
+            place, of = field_of(whole.fields, node.attr)
+            return part(of, f"{whole.code}[{place}]")
         owner = node.value.id
         if owner in ("thread_idx", "block_idx", "block_dim", "grid_dim"):
             return Typed("i64", f"_T.{owner}[{'xyz'.index(node.attr)}]")
@@ -361,7 +395,7 @@ class Expressions:
         """Conversions, built-in functions, intrinsics, `@function`s."""
         if not isinstance(node.func, ast.Name):
             raise IllTyped("a call of an expression")
-        name = node.func.id
+        name = self.type_named(node.func.id)
         if name in BITS:
             if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
                 return Typed(name, {"inf": "inf", "-inf": "(-inf)", "nan": "nan"}[node.args[0].value])
@@ -375,8 +409,7 @@ class Expressions:
         if fields:
             given = dict(zip((field for field, _ in fields), (self.value(argument) for argument in node.args), strict=False))
             given |= {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
-            codes = [f"int({coerce(given[field], of)})" if of == "bool" else coerce(given[field], of) for field, of in fields]
-            return Struct(fields, f"({', '.join(codes)},)")
+            return Struct(fields, f"({', '.join(part_code(given[field], of) for field, of in fields)},)")
         if name == "as_vectors":
             return self.as_vectors(node)
         if name in _PLACES:
@@ -446,6 +479,9 @@ class Expressions:
             return Typed(x.type, f"abs({x.code})" if x.type in FLOATS else wrapped(x.type, f"abs({x.code})"))
         if name in EXCHANGES:
             return self.exchange(name, arguments, node)
+        words = specified.on_words(name, arguments)
+        if words is not None:
+            return words
         if name in _OF_BITS:
             x = firm_number(arguments[0])
             if x.type not in INTEGERS:
@@ -461,6 +497,8 @@ class Expressions:
         if of not in FLOATS:
             of = "f32"
         codes = [coerce(argument, of) for argument in arguments]
+        if name in specified.FLOATS_TO and of in ("f32", "f64"):  # as of all mathematical functions
+            return Typed(specified.FLOATS_TO[name] or of, f"_{name}({', '.join(codes)})")
         match name:
             case "fma":
                 return Typed(of, f"_fused({of!r}, {', '.join(codes)})")

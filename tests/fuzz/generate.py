@@ -7,9 +7,9 @@ others in shared arrays only between barriers. Everything that a thread computes
 from __future__ import annotations
 
 from tests.fuzz.arithmetic import FLOATS
-from tests.fuzz.masks import MaskWriter
 from tests.fuzz.scope import Helper, Scope
 from tests.fuzz.together import ATOMIC
+from tests.fuzz.unwritten import UnwrittenWriter
 
 _BLOCKS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 7, 8, 13, 17)
 _WARPS = (5, 13, 31, 32, 33, 40)
@@ -23,7 +23,7 @@ def generate(seed: int) -> str:
     return Generator(seed).program()
 
 
-class Generator(MaskWriter):
+class Generator(UnwrittenWriter):
     """Writes one program."""
 
     # -------------------------------------------------------------------------------------------------------------- the program
@@ -46,6 +46,8 @@ class Generator(MaskWriter):
                 self.emit(f'    {name}: {of}\n    """A number."""')
         if self.records:
             self.record_class()
+        if self.tabled:
+            self.constant_arrays()
         slices = {
             f"x{n}": of for n, of in enumerate(self.favourites[: rng.randrange(1, 4)] + ([self.type()] if rng.random() < 0.3 else []))
         }
@@ -54,6 +56,8 @@ class Generator(MaskWriter):
             self.helper(slices, many)
         if self.wide and rng.random() < 0.4:
             self.vector_helper()
+        if self.generic:
+            self.type_variables(slices)
         self.kernel(slices, many, fields)
         return "\n".join(self.lines) + "\n"
 
@@ -143,6 +147,8 @@ class Generator(MaskWriter):
             parameters += self.vector_parameters(scope)
         if self.records:
             parameters += self.record_parameters(scope)
+        if self.constant:
+            parameters += self.constant_parameters()
         settings = [f"grid={grid}", f"block={block}"]
         if rng.random() < 0.25:
             first, *more = [*slices, *scope.disjoint]
@@ -204,6 +210,7 @@ class Generator(MaskWriter):
             self.vector_arrays(scope, threads)
         if self.records:
             self.record_arrays(scope, threads)
+        self.calls_with_several_types(scope)
 
     def epilogue(self, scope: Scope) -> None:
         """Write what was computed, so that it is compared."""

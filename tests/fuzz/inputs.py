@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tests.fuzz.arithmetic import BITS, FLOATS, MAXIMUM, MINIMUM
 from tests.fuzz.cells import Strided
 from tests.fuzz.interpret import Parameter
+from tests.fuzz.kinds import Fixed, Kind
 
 NUMPY: Final = {
     "bool": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
@@ -49,6 +50,9 @@ class Arguments:
 def numbers_of(array: npt.NDArray[Any]) -> list[Any]:
     """The elements as Python's numbers."""
     with np.errstate(all="ignore"):
+        if array.ndim > 1:  # arrays in structs
+            items, size = numbers_of(array.reshape(-1)), array[0].size if len(array) else 1
+            return [tuple(items[at : at + size]) for at in range(0, len(items), size)]
         if array.dtype.names:
             return list(zip(*(numbers_of(array[name]) for name in array.dtype.names), strict=True))
         return [*map(float, array)] if array.dtype == NUMPY["bf16"] else array.tolist()
@@ -108,16 +112,31 @@ def make(parameters: list[Parameter], requires: tuple[str, ...], threads: int, s
             else:
                 size = extents[f"len({p.name})"] * p.lanes
             if p.fields:
-                kind = np.dtype([(name, NUMPY[of]) for name, of in p.fields], align=True)
-                elements = [tuple(_element(rng, of) for _, of in p.fields) for _ in range(size)]
-                arguments.arrays[p.name] = np.array(elements, kind)
+                elements = [_element(rng, p.fields) for _ in range(size)]
+                arguments.arrays[p.name] = np.array(elements, _dtype(p.fields))
                 continue
             values = [_element(rng, p.type) for _ in range(size)]
             arguments.arrays[p.name] = np.array(values, NUMPY[p.type])
     return arguments
 
 
-def _element(rng: random.Random, of: str) -> Any:
+def _dtype(kind: Kind) -> Any:
+    if isinstance(kind, str):
+        return np.dtype(NUMPY[kind])
+    if isinstance(kind, Fixed):
+        return np.dtype((_dtype(kind.of), kind.shape))
+    return np.dtype([(name, _dtype(of)) for name, of in kind], align=True)
+
+
+def _element(rng: random.Random, of: Kind) -> Any:
+    """A number or a struct as NumPy takes it."""
+    if isinstance(of, Fixed):
+        items = [_element(rng, of.of) for _ in range(of.size)]
+        for extent in reversed(of.shape[1:]):
+            items = [items[at : at + extent] for at in range(0, len(items), extent)]
+        return items
+    if not isinstance(of, str):
+        return tuple(_element(rng, field) for _, field in of)
     return rng.choice((0, 1, 1, 2, 255)) if of == "bool" else scalar(rng, of)
 
 
@@ -157,6 +176,8 @@ def strided(rng: random.Random, shape: list[int], *, repeats: bool) -> tuple[Str
 
 def difference(name: str, expected: list[Any], got: npt.NDArray[Any]) -> str | None:
     """Where an array differs from what the interpreter has left, or None. NaNs are equal."""
+    if got.ndim > 1:  # arrays in structs
+        return difference(name, [item for items in expected for item in items], got.reshape(-1))
     if got.dtype.names:
         columns = list(zip(*expected, strict=True)) or [()] * len(got.dtype.names)
         found = (difference(f"{name}.{field}", list(column), got[field]) for field, column in zip(got.dtype.names, columns, strict=True))

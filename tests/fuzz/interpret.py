@@ -14,19 +14,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fuzz import arithmetic
+from tests.fuzz import arithmetic, kinds, specified
 from tests.fuzz.arithmetic import promote
-from tests.fuzz.cells import Cells, Strided, new_cells
+from tests.fuzz.cells import Cells, Strided, new_cells, table
 from tests.fuzz.expressions import SYMBOLS, Expressions, firm_number, tuple_code
+from tests.fuzz.kinds import Fields, Fixed, Kind
+from tests.fuzz.known import known, stands_for
 from tests.fuzz.lockstep import run_block
 from tests.fuzz.values import (
     Choice,
     IllTyped,
+    Items,
     Literal,
     Memory,
     Nothing,
     Struct,
     Tuple,
+    Type,
     Typed,
     Value,
     Vector,
@@ -39,6 +43,8 @@ from tests.fuzz.values import (
     is_loose,
     lifted,
     number,
+    part,
+    part_code,
     vector_of,
 )
 
@@ -57,8 +63,8 @@ class Parameter:
     """Dimensions of a view."""
     lanes: int = 1
     """Numbers of an element of a view, which is a vector if they are several."""
-    fields: tuple[tuple[str, str], ...] = ()
-    """Of an element that is a struct, names and types."""
+    fields: Fields = ()
+    """Of an element that is a struct."""
 
 
 class Program:
@@ -68,15 +74,25 @@ class Program:
         """Raises IllTyped if the page does not give the program a meaning."""
         tree = ast.parse(source)
         self.functions: dict[str, ast.FunctionDef] = {}
-        self.globals: dict[str, Literal] = {}
-        self.structs: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.globals: dict[str, Literal | Memory] = {}
+        tables: dict[str, Cells] = {}
+        self.variables: dict[str, tuple[str, ...]] = {}
+        self.structs: dict[str, Fields] = {}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _id(node.value.func) == "constant_array":
+                name, of = _id(node.targets[0]), _id(node.value.args[1])
+                tables[name] = table(of, ast.literal_eval(node.value.args[0]))
+                self.globals[name] = Memory(of, name, tables[name].shape)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):  # a type variable, with the types that it may stand for
+                self.variables[_id(node.targets[0])] = tuple(map(_id, node.value.args[1:]))
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.globals[node.targets[0].id] = Literal(ast.literal_eval(node.value))
             elif isinstance(node, ast.ClassDef):
-                self.structs[node.name] = tuple((_id(f.target), _id(f.annotation)) for f in node.body if isinstance(f, ast.AnnAssign))
+                self.structs[node.name] = tuple(
+                    (_id(f.target), kinds.kind_of(f.annotation, self.structs)) for f in node.body if isinstance(f, ast.AnnAssign)
+                )
         self.kernel = next(f for f in self.functions.values() if isinstance(f.decorator_list[0], ast.Call))
         decorator = self.kernel.decorator_list[0]
         assert isinstance(decorator, ast.Call)
@@ -86,7 +102,13 @@ class Program:
         self.contract: bool = settings.get("contract", True)
         self.requires: tuple[str, ...] = settings.get("requires", ())
         self.parameters: list[Parameter] = []
-        for argument in self.kernel.args.args:
+        arguments = self.kernel.args.args
+        defaults = self.kernel.args.defaults  # of `Const` parameters, which come last
+        constants: dict[str, Value] = {
+            argument.arg: Literal(ast.literal_eval(default))
+            for argument, default in zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+        }
+        for argument in arguments[: len(arguments) - len(defaults)]:
             if isinstance(argument.annotation, ast.Subscript):
                 what, rank = argument.annotation.slice, 1
                 if isinstance(what, ast.Tuple):
@@ -95,20 +117,24 @@ class Program:
                 view = _id(argument.annotation.value)
                 self.parameters.append(Parameter(argument.arg, of, view, rank, lanes, self.structs.get(of, ())))
             elif _id(argument.annotation) in self.structs:
-                self.parameters += [Parameter(f"{argument.arg}.{name}", of, "") for name, of in self.structs[_id(argument.annotation)]]
+                self.parameters += [
+                    Parameter(f"{argument.arg}.{name}", of, "")
+                    for name, of in self.structs[_id(argument.annotation)]
+                    if isinstance(of, str)
+                ]
             else:
                 self.parameters.append(Parameter(argument.arg, _id(argument.annotation), ""))
         self.instances: dict[Any, tuple[str, Value]] = {}
         self.expansions = 0
         self.suspends = False
         self.lines: list[str] = []
-        names: dict[str, Value] = {
+        names = constants | {
             p.name: Memory(p.type, f"_args[{p.name!r}]", None, p.rank, p.lanes, p.fields) if p.view else Typed(p.type, f"_args[{p.name!r}]")
             for p in self.parameters
         }
         body = translate(self, self.kernel, names, "kernel")
         self.lines += body.lines
-        namespace = _namespace()
+        namespace = _namespace() | tables
         exec("\n".join(self.lines), namespace)
         self._run = namespace["kernel"]
 
@@ -121,9 +147,7 @@ class Program:
         names = {p.name: p for p in self.parameters}
         where = places or {}
         given = {
-            name: Cells(names[name].type, value, where.get(name), tuple(of for _, of in names[name].fields))
-            if isinstance(value, list)
-            else value
+            name: Cells(names[name].type, value, where.get(name), names[name].fields) if isinstance(value, list) else value
             for name, value in arguments.items()
         }
         x, y, z = self.grid
@@ -209,13 +233,17 @@ class Body(Expressions):
     def is_function(self, name: str) -> bool:
         return name in self.program.functions
 
+    def type_named(self, name: str) -> str:
+        found = self.names.get(name)
+        return found.name if isinstance(found, Type) else name
+
     def is_vector(self, name: str) -> bool:
         return isinstance(self.names.get(name), Vector)
 
     def is_struct(self, name: str) -> bool:
         return isinstance(self.names.get(name), Struct)
 
-    def fields_of(self, name: str) -> tuple[tuple[str, str], ...]:
+    def fields_of(self, name: str) -> Fields:
         return self.program.structs.get(name, ())
 
     def suspend(self) -> None:
@@ -223,7 +251,7 @@ class Body(Expressions):
 
     def call_function(self, name: str, arguments: list[Value]) -> Value:
         node = self.program.functions[name]
-        names: dict[str, Value] = {}
+        names: dict[str, Value] = dict(self.type_variables(node, arguments))
         codes = []
         value: Value
         for parameter, given in zip(node.args.args, arguments, strict=True):
@@ -231,7 +259,10 @@ class Body(Expressions):
                 names[parameter.arg] = _named(given, parameter.arg)
                 codes.append(given.code)
                 continue
-            value = firm(given) if parameter.annotation is None else _as(given, _id(parameter.annotation))
+            value = firm(given)
+            if parameter.annotation is not None:
+                of = names.get(_id(parameter.annotation))
+                value = _as(given, of.name if isinstance(of, Type) else _id(parameter.annotation))
             names[parameter.arg] = _named(value, parameter.arg)
             codes.append(_code(value))
         key = (name, *((k, repr(v)) for k, v in names.items()))
@@ -243,6 +274,15 @@ class Body(Expressions):
             self.program.instances[key] = (python_name, body.result or Nothing(""))
         python_name, result = self.program.instances[key]
         return _named(result, f"{python_name}(_T, {', '.join(codes)})")
+
+    def type_variables(self, node: ast.FunctionDef, arguments: Sequence[Value]) -> dict[str, Type]:
+        """What the type variables of a function stand for in a call."""
+        given: dict[str, list[Value]] = {}
+        for parameter, argument in zip(node.args.args, arguments, strict=True):
+            of = parameter.annotation.slice if isinstance(parameter.annotation, ast.Subscript) else parameter.annotation
+            if isinstance(of, ast.Name) and of.id in self.program.variables:
+                given.setdefault(of.id, []).append(argument)
+        return {name: Type(stands_for(name, self.program.variables[name], values)) for name, values in given.items()}
 
     # ------------------------------------------------------------------------------------------------------------ assignment
 
@@ -256,7 +296,7 @@ class Body(Expressions):
             if not isinstance(before.value, Vector):
                 raise IllTyped(f"{name} changes its kind")
             value = as_vector(value, (before.value.type, before.value.lanes))
-        if isinstance(value, Memory | Tuple | Vector | Struct):
+        if isinstance(value, Memory | Tuple | Vector | Struct | Items):
             found: Value = firm(value)
             self.types[name] = NameType(_named(found, name), False, False)
         else:
@@ -311,6 +351,9 @@ class Body(Expressions):
                 self.emit(f"{', '.join(names)}, = {code or tuple_code(firm_items(value, target.elts, self))}")
                 for part, item, temporary in zip(target.elts, value.items, names, strict=True):
                     self.assign(part, _named(item, temporary) if isinstance(item, Typed | Tuple) else item, temporary)
+            case ast.Subscript() | ast.Attribute() if (inner := self.part_of(target)) is not None:
+                memory, place, steps, kind = inner
+                self.emit(f"{memory.code}.store_part({place}, {steps}, {kind!r}, {part_code(value, kind)}, {target.lineno}, _T)")
             case ast.Subscript():
                 memory = self.memory(target.value)
                 place = self.place(memory, target.slice)
@@ -323,13 +366,32 @@ class Body(Expressions):
                     return
                 taken = code if code is not None and isinstance(value, Literal) else coerce(value, memory.type)
                 self.emit(f"{memory.code}.store({place}, {taken}, {target.lineno}, _T)")
-            case ast.Attribute(value=ast.Subscript() as element):
-                memory = self.memory(element.value)
-                position, of = field_of(Struct(memory.fields, ""), target.attr)
-                number_ = f"int({coerce(value, of)})" if of == "bool" else coerce(value, of)
-                self.emit(f"{memory.code}.store_number({self.place(memory, element.slice)}, {position}, {number_}, {target.lineno}, _T)")
             case _:
                 raise IllTyped("a target")
+
+    def part_of(self, node: ast.expr) -> tuple[Memory, str, str, Kind] | None:
+        """A part of an element that is a struct, as a place to write to: the array, code of the index and of the steps from there, its kind."""
+        behind: list[ast.Subscript | ast.Attribute] = []
+        while isinstance(node, ast.Subscript | ast.Attribute) and not (
+            isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+        ):
+            behind.append(node)
+            node = node.value
+        if not behind or not isinstance(node, ast.Subscript):
+            return None
+        memory = self.memory(node.value)
+        kind: Kind = memory.fields
+        steps = []
+        for step in reversed(behind):
+            if isinstance(step, ast.Attribute):
+                position, kind = field_of(kind, step.attr)
+                steps.append(str(position))
+            elif isinstance(kind, Fixed):
+                steps.append(f"({kind.shape!r}, {self.indices(step.slice)})")
+                kind = kind.of
+            else:
+                raise IllTyped("no elements")
+        return memory, self.place(memory, node.slice), f"({', '.join(steps)},)", kind
 
     def memory(self, node: ast.expr) -> Memory:
         """An array."""
@@ -378,13 +440,18 @@ class Body(Expressions):
             case ast.AugAssign():
                 self.augmented(node)
             case ast.AnnAssign():
-                of = _id(node.annotation)
+                of = self.type_named(_id(node.annotation))
                 if node.value is not None:
                     code = coerce(self.value(node.value), of)
                     self.emit(f"{_id(node.target)} = {code}")
                 self.types[_id(node.target)] = NameType(Typed(of, _id(node.target)), False, False)
                 self.names[_id(node.target)] = Typed(of, _id(node.target))
             case ast.If():
+                decided = known(node.test, self.value)
+                if decided is not None:  # the other branch is not part of the program
+                    self.emit("pass")
+                    self.block(node.body if decided else node.orelse)
+                    return
                 self.nested(f"if {self.truth(node.test)}:", node.body)
                 if node.orelse:
                     self.nested("else:", node.orelse)
@@ -427,9 +494,10 @@ class Body(Expressions):
             return None
         extents = self.value(node.args[0])
         shape = tuple(int(i.value) for i in (extents.items if isinstance(extents, Tuple) else (extents,)) if isinstance(i, Literal))
-        of, lanes = vector_of(_id(node.args[1])) or (_id(node.args[1]), 1)
+        named = self.type_named(_id(node.args[1]))
+        of, lanes = vector_of(named) or (named, 1)
         fields = self.fields_of(of)
-        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {tuple(type_ for _, type_ in fields)!r})"
+        cells = f"_Cells({of!r}, {(*shape[:-1], shape[-1] * lanes)!r}, {fields!r})"
         if node.func.id == "shared_array":
             cells = f"_T.shared.setdefault({node.lineno}, {cells})"
         return Memory(of, cells, shape, 1, lanes, fields)
@@ -440,15 +508,14 @@ class Body(Expressions):
         if isinstance(node.target, ast.Name):
             old = self.value(ast.Name(node.target.id, ast.Load()))
             self.assign(node.target, self._combined(symbol, old, node.value))
-        elif isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Subscript):
-            element = node.target.value
-            memory, whole = self.memory(element.value), self.temporary()
-            position, of = field_of(Struct(memory.fields, ""), node.target.attr)
-            place = self.temporary()
-            self.emit(f"{place} = {self.place(memory, element.slice)}")
-            self.emit(f"{whole} = {memory.code}.load({place}, {node.lineno}, _T)")
-            changed = coerce(self._combined(symbol, Typed(of, f"{whole}[{position}]"), node.value), of)
-            self.emit(f"{memory.code}.store_number({place}, {position}, {changed}, {node.lineno}, _T)")
+        elif (inner := self.part_of(node.target)) is not None:
+            memory, code, steps, kind = inner
+            place, path, before = self.temporary(), self.temporary(), self.temporary()
+            self.emit(f"{place} = {code}")
+            self.emit(f"{path} = {steps}")
+            self.emit(f"{before} = {memory.code}.load_part({place}, {path}, {kind!r}, {node.lineno}, _T)")
+            changed = part_code(self._combined(symbol, part(kind, before), node.value), kind)
+            self.emit(f"{memory.code}.store_part({place}, {path}, {kind!r}, {changed}, {node.lineno}, _T)")
         elif isinstance(node.target, ast.Subscript):
             memory = self.memory(node.target.value)
             place, before = self.temporary(), self.temporary()
@@ -485,7 +552,7 @@ class Body(Expressions):
             return
         value = firm(self.value(node.value))
         if isinstance(self.returns, ast.Name):
-            value = _as(value, self.returns.id)
+            value = _as(value, self.type_named(self.returns.id))
         elif isinstance(self.returns, ast.Subscript) and isinstance(self.returns.slice, ast.Tuple) and isinstance(value, Tuple):
             wanted = [_id(of) for of in self.returns.slice.elts]
             if value.code:
@@ -543,6 +610,8 @@ def _named(value: Value, name: str) -> Value:
             return Memory(value.type, name, value.shape, value.rank, value.lanes, value.fields)
         case Struct():
             return Struct(value.fields, name)
+        case Items():
+            return Items(value.kind, name)
         case Nothing():
             return Nothing(name)
         case _:
@@ -552,7 +621,7 @@ def _named(value: Value, name: str) -> Value:
 def _code(value: Value) -> str:
     if isinstance(value, Tuple):
         return tuple_code(value)
-    if isinstance(value, Memory | Nothing | Vector | Struct):
+    if isinstance(value, Memory | Nothing | Vector | Struct | Items):
         return value.code
     return firm_number(number(value)).code
 
@@ -573,4 +642,15 @@ def _namespace() -> dict[str, Any]:
         "multiply_high",
     )  # fmt: skip
     made: dict[str, Any] = {f"_{name}": getattr(arithmetic, name) for name in functions}
-    return {**made, "_range": _range, "_bits": _bits, "_Cells": new_cells, "_each": each, "inf": float("inf"), "nan": float("nan")}
+    made |= {f"_{name}": function for name, function in specified.FUNCTIONS.items()}
+    return {
+        **made,
+        "_range": _range,
+        "_bits": _bits,
+        "_Cells": new_cells,
+        "_each": each,
+        "_item": kinds.item,
+        "Fixed": Fixed,
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }

@@ -1,15 +1,17 @@
-"""Random statements and expressions on structs that are elements of arrays, and on copies of them.
+"""Random statements and expressions on structs that are elements of arrays, with structs and arrays in them, and on copies of them.
 
 Which programs have them is drawn apart, so that the others stay what they were.
 """
 
 from __future__ import annotations
 
+from tests.fuzz.kinds import Fields, Fixed, Kind, numbers
 from tests.fuzz.scope import Scope
 from tests.fuzz.vectors import VectorWriter
 
-_SHARE = 0.12
+_SHARE = 0.2
 """Of programs that have arrays of structs."""
+_SHAPES = ((1,), (2,), (3,), (4,), (2, 2), (3, 2))
 
 
 class RecordWriter(VectorWriter):
@@ -18,15 +20,43 @@ class RecordWriter(VectorWriter):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.records = self.features.random() < _SHARE
-        self.fields: list[tuple[str, str]] = []
-        """Names and types of the numbers of an element."""
+        self.inner: Fields = ()
+        """The struct that may stand in the other one."""
+        self.fields: Fields = ()
+        """An element."""
 
     def record_class(self) -> None:
         """The struct."""
-        self.fields = [(name, self.type()) for name in "abcd"[: self.rng.randrange(1, 5)]]
-        self.emit('@struct\nclass Record:\n    """An element."""')
-        for name, of in self.fields:
-            self.emit(f'    {name}: {of}\n    """A number."""')
+        rng = self.rng
+        fields: list[tuple[str, Kind]] = [(name, self.type()) for name in "abcd"[: rng.randrange(1, 5)]]
+        if rng.random() < 0.5:
+            self.inner = tuple((name, self.type()) for name in "xyz"[: rng.randrange(1, 4)])
+            if rng.random() < 0.3:
+                self.inner += (("w", Fixed(self.type(), rng.choice(_SHAPES))),)
+            self.struct("Part", self.inner)
+            fields += [("part", self.inner)] if rng.random() < 0.7 else []
+            fields += [("parts", Fixed(self.inner, rng.choice(_SHAPES)))] if rng.random() < 0.6 else []
+        if rng.random() < 0.35:
+            fields.append(("taps", Fixed(self.type(), rng.choice(_SHAPES))))
+        rng.shuffle(fields)
+        self.fields = tuple(fields)
+        self.struct("Record", self.fields)
+
+    def struct(self, name: str, fields: Fields) -> None:
+        """The text of a struct."""
+        self.emit(f'@struct\nclass {name}:\n    """An element, or a part of one."""')
+        for field, kind in fields:
+            self.emit(f'    {field}: {self.annotation(kind)}\n    """A field."""')
+
+    def annotation(self, kind: Kind) -> str:
+        """What names the kind of a field."""
+        if isinstance(kind, Fixed):
+            return f"FixedArray[{self.annotation(kind.of)}, {', '.join(map(str, kind.shape))}]"
+        return kind if isinstance(kind, str) else "Part"
+
+    def behind(self, scope: Scope, path: str, extents: tuple[int, ...]) -> str:
+        """The text of a path to a number, with indices, now and then outside."""
+        return path.format(*(self.index(scope, extent) for extent in extents))
 
     def record_parameters(self, scope: Scope) -> list[str]:
         """Arrays of structs: one to read, one whose element `i` is the thread's own."""
@@ -47,7 +77,8 @@ class RecordWriter(VectorWriter):
         if rng.random() < 0.3:
             extent = rng.randrange(1, 4)
             self.emit(f"rl = local_array({extent}, Record)")
-            self.emit(f"for q in {rng.choice(('range', 'unroll'))}({extent}):")
+            written = extent - 1 if rng.random() < 0.3 else extent  # what nothing writes is 0
+            self.emit(f"for q in {rng.choice(('range', 'unroll'))}({written}):")
             self.emit(f"    rl[q] = {self.record(quiet, 1)}")
             scope.records.append("rl")
             scope.records_own.append(f"rl[{rng.randrange(extent)}]")
@@ -69,18 +100,41 @@ class RecordWriter(VectorWriter):
         place = rng.choice(scope.records_own)
         if kind == 2:
             return self.emit(f"{place} = {self.record(quiet, 2)}")
-        name, of = rng.choice(self.fields)
+        parts = self.parts(scope)
+        if parts and rng.random() < 0.25:
+            return self.emit(f"{place}{rng.choice(parts)} = {self.part(quiet)}")
+        path, extents, of = rng.choice(list(numbers(self.fields)))
         symbol = rng.choice(("=", "=", "+=", "*=")) if of != "bool" else "="
-        return self.emit(f"{place}.{name} {symbol} {self.given(quiet, of, 2) if symbol == '=' else self.expression(quiet, of, 2)}")
+        return self.emit(
+            f"{place}{self.behind(scope, path, extents)} {symbol} {self.given(quiet, of, 2) if symbol == '=' else self.expression(quiet, of, 2)}"
+        )
 
     def new_record(self, scope: Scope) -> None:
         """A name of a struct, whose numbers can be read everywhere after it."""
         made = self.new("r")
         self.emit(f"{made} = {self.record(scope.inner(convergent=False), 2)}")
         scope.values_of_records.append(made)
-        for name, of in self.fields:
-            scope.variables[f"{made}.{name}"] = of
-            scope.fixed.add(f"{made}.{name}")
+        for path, extents, of in numbers(self.fields):
+            if not extents:
+                scope.variables[f"{made}{path}"] = of
+                scope.fixed.add(f"{made}{path}")
+
+    def parts(self, scope: Scope) -> list[str]:
+        """Paths to structs in an element."""
+        found = []
+        for name, kind in self.fields:
+            if isinstance(kind, Fixed) and not isinstance(kind.of, str):
+                found.append(f".{name}[{', '.join(self.index(scope, extent) for extent in kind.shape)}]")
+            elif not isinstance(kind, str | Fixed):
+                found.append(f".{name}")
+        return found
+
+    def part(self, scope: Scope) -> str:
+        """A value of the inner struct: one of an element, or one that is made; what holds an array is only copied."""
+        made = _made(self.inner)
+        if made and self.rng.random() < 0.6:
+            return f"Part({', '.join(self.given(scope, of, 1) for of in made)})"
+        return f"{self.record(scope, 0)}{self.rng.choice(self.parts(scope))}"
 
     def record(self, scope: Scope, depth: int) -> str:
         """A value of the struct."""
@@ -94,15 +148,25 @@ class RecordWriter(VectorWriter):
             return f"{rng.choice(scope.records)}[{self.index(scope)}]"
         if kind == 4:
             return rng.choice(scope.records_own)
-        values = [self.given(scope, of, min(depth, 1)) for _, of in self.fields]
+        if any(isinstance(of, Fixed) for _, of in self.fields):  # an array is no value that can be made
+            return f"{rng.choice(scope.records)}[{self.index(scope)}]"
+        values = [self.given(scope, of, min(depth, 1)) if isinstance(of, str) else self.part(scope) for _, of in self.fields]
         named = rng.randrange(len(values) + 1)
         given = [*values[:named], *(f"{name}={value}" for (name, _), value in zip(self.fields[named:], values[named:], strict=True))]
         return f"Record({', '.join(given)})"
 
     def atom(self, scope: Scope, of: str) -> str:
         """As ever, or a number of an element."""
-        fitting = [name for name, type_ in self.fields if type_ == of] if scope.records else []
+        fitting = [(path, extents) for path, extents, type_ in numbers(self.fields) if type_ == of] if scope.records else []
         if not fitting or self.rng.random() < 0.6:
             return super().atom(scope, of)
         place = f"{self.rng.choice(scope.records)}[{self.index(scope)}]" if self.rng.random() < 0.7 else self.rng.choice(scope.records_own)
-        return f"{place}.{self.rng.choice(fitting)}"
+        if scope.values_of_records and self.rng.random() < 0.2:
+            place = self.rng.choice(scope.values_of_records)
+        return f"{place}{self.behind(scope, *self.rng.choice(fitting))}"
+
+
+def _made(fields: Fields) -> list[str]:
+    """The types of a struct of numbers alone; none of another one."""
+    types = [of for _, of in fields if isinstance(of, str)]
+    return types if len(types) == len(fields) else []

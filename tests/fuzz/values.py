@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from tests.fuzz.arithmetic import BITS, FLOATS, INTEGERS, MAXIMUM, MINIMUM, NUMBERS, convert, from_integer, holds, promote
 from tests.fuzz.arithmetic import rounded as nearest
+from tests.fuzz.kinds import Fields, Fixed, Kind
 
 
 class IllTyped(Exception):
@@ -61,10 +62,19 @@ class Vector:
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct: Python code that yields a tuple of its numbers, in which a bool is 0 or not."""
+    """A struct: Python code that yields a tuple of its fields (`kinds.py`)."""
 
-    fields: tuple[tuple[str, str], ...]
-    """Names and types."""
+    fields: Fields
+    """Names and kinds."""
+    code: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """An array in a struct that is a value: it is only read."""
+
+    kind: Fixed
+    """Elements and extents."""
     code: str
 
 
@@ -78,8 +88,15 @@ class Memory:
     shape: tuple[int, ...] | None = None
     rank: int = 1
     lanes: int = 1
-    fields: tuple[tuple[str, str], ...] = ()
-    """Of an element that is a struct, names and types."""
+    fields: Fields = ()
+    """Of an element that is a struct."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """A type that a type variable stands for."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,7 @@ class Nothing:
 
 
 Number: TypeAlias = "Literal | Choice | Typed"
-Value: TypeAlias = "Number | Tuple | Vector | Struct | Memory | Nothing"
+Value: TypeAlias = "Number | Tuple | Vector | Struct | Items | Memory | Type | Nothing"
 
 
 def number(value: Value) -> Number:
@@ -106,9 +123,27 @@ def vector_of(name: str) -> tuple[str, int] | None:
     return (of, int(lanes)) if of in NUMBERS and lanes in ("2", "4", "8", "16") else None
 
 
-def field_of(value: Struct, name: str) -> tuple[int, str]:
-    """The position and the type of a number of a struct."""
-    return next((position, of) for position, (field, of) in enumerate(value.fields) if field == name)
+def field_of(fields: Kind, name: str) -> tuple[int, Kind]:
+    """The position and the kind of a field of a struct."""
+    if isinstance(fields, str | Fixed):
+        raise IllTyped(f"no struct has a field {name} here")
+    return next((position, of) for position, (field, of) in enumerate(fields) if field == name)
+
+
+def part(kind: Kind, code: str) -> Typed | Struct | Items:
+    """A part of a struct, which code yields."""
+    if isinstance(kind, str):
+        return Typed(kind, f"({code} != 0)" if kind == "bool" else code)
+    return Items(kind, code) if isinstance(kind, Fixed) else Struct(kind, code)
+
+
+def part_code(value: Value, kind: Kind) -> str:
+    """The code of a value that becomes a part of a struct."""
+    if isinstance(kind, str):
+        return f"int({coerce(value, kind)})" if kind == "bool" else coerce(value, kind)
+    if not isinstance(value, Struct) or value.fields != kind:
+        raise IllTyped("another struct is wanted")
+    return value.code
 
 
 def lifted(operands: Sequence[Value], apply: Callable[..., Value]) -> Value:
@@ -166,7 +201,7 @@ def alone(value: Number) -> str:
     return "bool" if isinstance(value.value, bool) else "i64" if isinstance(value.value, int) else "f32"
 
 
-def firm(value: Value) -> Typed | Tuple | Vector | Struct | Memory | Nothing:
+def firm(value: Value) -> Typed | Tuple | Vector | Struct | Items | Memory | Type | Nothing:
     """The value with the type that it has alone."""
     if isinstance(value, Literal | Choice):
         return Typed(alone(value), coerce(value, alone(value)))
