@@ -259,8 +259,9 @@ class Body(Expressions):
                 names[parameter.arg] = _named(given, parameter.arg)
                 codes.append(given.code)
                 continue
-            value = firm(given)
-            if parameter.annotation is not None:
+            if parameter.annotation is None:
+                value = firm(given)
+            else:  # a literal may be one of the parameter's type only
                 of = names.get(_id(parameter.annotation))
                 value = _as(given, of.name if isinstance(of, Type) else _id(parameter.annotation))
             names[parameter.arg] = _named(value, parameter.arg)

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from tests.fuzz import specified
+from tests.fuzz.batch import batch
 from tests.fuzz.generate import Generator
 from tests.fuzz.interpret import Program
 from tests.fuzz.kinds import Fixed
@@ -176,3 +177,11 @@ def test_elements_that_nothing_wrote_by_hand() -> None:
     arguments = {"y": [9] * 4, "x": [9.0]}
     assert not program.run(arguments)
     assert arguments == {"y": [10, 2, 30, 0], "x": [2.5]}
+
+
+@pytest.mark.parametrize("seed", [910000001347, 910000002501])
+def test_a_literal_need_only_fit_its_parameter(seed: int) -> None:
+    """The interpreter asked that it fit the type that a literal has alone: 9429997068906580783 for a u64, 1e308 for an f64."""
+    report = batch(seed, 1, None)
+    assert report.programs == 1
+    assert not report.differences
