@@ -21,7 +21,8 @@ import numpy.typing as npt
 import kdsl
 from kdsl.backend.cpu import HostCpu, load
 from kdsl.backend.cpu.compile import CpuObject, build_module
-from kdsl.backend.llvm.module import optimise, parse
+from kdsl.backend.cpu.machine_code import machine_code
+from kdsl.backend.llvm.module import parse
 from kdsl.frontend.build import build
 from kdsl.frontend.declare import declare
 from kdsl.frontend.source import parse as parse_function
@@ -98,8 +99,7 @@ class OnCpu:
         parsed = parse(module)
         copies = [parsed, *(llvm.parse_bitcode(parsed.as_bitcode()) for _ in levels[1:])]
         for level, copy in zip(levels, copies, strict=True):
-            optimise(copy, host.machine(level), level)
-            code = load(CpuObject(host.machine(level).emit_object(copy), entry, scratch))
+            code = load(CpuObject(machine_code(copy, host, level), entry, scratch))
             self.codes.append((f"{host.generation} -O{level}", code, Entry(code.address)))
 
     def run(self, number: int, arguments: Arguments, grid: tuple[int, int, int]) -> Outcome:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
 from kdsl.backend.cpu.emission import Emission
 from kdsl.backend.cpu.function import emit
 from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.cpu.machine_code import machine_code, optimised
 from kdsl.backend.cpu.strips import cut
-from kdsl.backend.llvm.module import optimise as run_pipeline
 from kdsl.backend.llvm.module import parse
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS
@@ -56,25 +55,18 @@ def build_module(kernel: nodes.Kernel, host: HostCpu) -> tuple[ir.Module, str, i
     return module, entry, emission.scratch.bytes
 
 
-def _optimised(kernel: nodes.Kernel, host: HostCpu, level: int) -> tuple[Any, str, int]:
-    module, entry, scratch = build_module(kernel, host)
-    parsed = parse(module)
-    run_pipeline(parsed, host.machine(level), level)
-    return parsed, entry, scratch
-
-
 def compile_object(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> CpuObject:
     """Compile a kernel. The same kernel and host give the same bytes."""
-    parsed, entry, scratch = _optimised(kernel, host, optimise)
-    return CpuObject(host.machine(optimise).emit_object(parsed), entry, scratch)
+    module, entry, scratch = build_module(kernel, host)
+    return CpuObject(machine_code(parse(module), host, optimise), entry, scratch)
 
 
 def compile_assembly(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> str:
     """The same as text, for people and tests."""
-    parsed, _, _ = _optimised(kernel, host, optimise)
-    return str(host.machine(optimise).emit_assembly(parsed))
+    module = optimised(parse(build_module(kernel, host)[0]), host, optimise)
+    return str(host.machine(optimise).emit_assembly(module))
 
 
 def compile_ir(kernel: nodes.Kernel, host: HostCpu, *, optimise: int = 3) -> str:
     """The optimised LLVM IR as text, for people and tests."""
-    return str(_optimised(kernel, host, optimise)[0])
+    return str(optimised(parse(build_module(kernel, host)[0]), host, optimise))

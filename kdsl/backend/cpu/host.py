@@ -115,18 +115,19 @@ class HostCpu:
         for text in texts:
             set.add(function.attributes, text)  # llvmlite lists only the attributes without text
 
-    def machine(self, optimise: int) -> Any:
-        """LLVM's code generator for this processor at an optimisation level of 0 to 3."""
-        return _machine(self, optimise, threading.get_ident())
+    def machine(self, optimise: int, *, far: bool = False) -> Any:
+        """LLVM's code generator for this processor at an optimisation level of 0 to 3; `far`: with addresses of 64 bits."""
+        return _machine(self, optimise, far, threading.get_ident())
 
 
 @functools.lru_cache(maxsize=64)
-def _machine(host: HostCpu, optimise: int, _thread: int) -> Any:
+def _machine(host: HostCpu, optimise: int, far: bool, _thread: int) -> Any:
     # one per thread: LLVM's target machines are not meant to be shared between threads
     initialise()
     cpu = host.cpu or ("generic" if host.generation == "aarch64" else host.generation)
     target = llvm.Target.from_triple(host.platform)
-    return target.create_target_machine(cpu=cpu, features=host.features, opt=optimise, reloc="pic", codemodel="small")
+    model, relocation = ("large", "static") if far else ("small", "pic")
+    return target.create_target_machine(cpu=cpu, features=host.features, opt=optimise, reloc=relocation, codemodel=model)
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import llvmlite.binding as llvm
 
 from kdsl.backend.cpu.compile import CpuObject
+from kdsl.backend.cpu.object_file import undefined_symbols
 from kdsl.backend.llvm.module import CodeGenerationError, initialise
 
 
@@ -49,27 +49,3 @@ def load(compiled: CpuObject) -> CpuCode:
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.bytes).export_symbol(compiled.entry)
         library = builder.link(_jit, f"kernel.{next(_numbers)}")
     return CpuCode(library[compiled.entry], compiled.scratch_bytes, library)
-
-
-def undefined_symbols(contents: bytes) -> list[str]:
-    """The symbols that a 64-bit ELF object uses and does not define (System V ABI, chapter 4, "Symbol table").
-
-    Raises CodeGenerationError for a file of another kind.
-    """
-    if contents[:5] != b"\x7fELF\x02":
-        raise CodeGenerationError("object code is loaded from 64-bit ELF files only")
-    sections_at = struct.unpack_from("<Q", contents, 0x28)[0]
-    size, count = struct.unpack_from("<HH", contents, 0x3A)
-    names: list[str] = []
-    for number in range(count):
-        header = struct.unpack_from("<IIQQQQIIQQ", contents, sections_at + number * size)
-        if header[1] != 2:  # SHT_SYMTAB
-            continue
-        at, length, strings, entry = header[4], header[5], header[6], header[9]
-        text = struct.unpack_from("<IIQQQQIIQQ", contents, sections_at + strings * size)[4]
-        for symbol in range(at + entry, at + length, entry):
-            name, _info, _other, section = struct.unpack_from("<IBBH", contents, symbol)
-            if section == 0 and name:
-                end = contents.index(b"\0", text + name)
-                names.append(contents[text + name : end].decode())
-    return names

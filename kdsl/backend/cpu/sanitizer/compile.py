@@ -7,8 +7,9 @@ from llvmlite import ir
 from kdsl.backend.cpu.compile import CpuObject, group_width
 from kdsl.backend.cpu.function import emit
 from kdsl.backend.cpu.host import HostCpu
+from kdsl.backend.cpu.machine_code import machine_code
 from kdsl.backend.cpu.sanitizer.emission import Options, SanitizedEmission
-from kdsl.backend.llvm.module import optimise, parse
+from kdsl.backend.llvm.module import parse
 from kdsl.ir import nodes
 
 _LEVEL = 1
@@ -23,6 +24,4 @@ def compile_instrumented(kernel: nodes.Kernel, host: HostCpu, options: Options) 
     emission = SanitizedEmission(kernel, host, group_width(kernel, host), module, options)
     entry = "kdsl_checked_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
     emit(emission, entry)
-    parsed = parse(module)
-    optimise(parsed, host.machine(_LEVEL), _LEVEL)
-    return CpuObject(host.machine(_LEVEL).emit_object(parsed), entry, emission.scratch.bytes)
+    return CpuObject(machine_code(parse(module), host, _LEVEL), entry, emission.scratch.bytes)

@@ -26,7 +26,7 @@ from kdsl import (
     u32,
 )
 from kdsl.backend.cpu import HostCpu, compile, compile_assembly, compile_ir, compile_object
-from kdsl.backend.cpu.jit import undefined_symbols
+from kdsl.backend.cpu.object_file import undefined_symbols
 from kdsl.backend.cpu.strips import Strips, cut
 from kdsl.ir import nodes
 

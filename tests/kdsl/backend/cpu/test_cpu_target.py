@@ -18,7 +18,7 @@ from test_cpu_random import Generator
 import kdsl
 from kdsl.backend.cpu import HostCpu, UnsupportedCpuError, compile_assembly, compile_object, host, load
 from kdsl.backend.cpu.compile import CpuObject
-from kdsl.backend.cpu.jit import undefined_symbols
+from kdsl.backend.cpu.object_file import undefined_symbols
 from kdsl.backend.llvm.module import CodeGenerationError
 from kdsl.ir import nodes
 from kdsl.lang.types import F32

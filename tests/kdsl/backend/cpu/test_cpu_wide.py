@@ -33,7 +33,7 @@ from kdsl import (
     warp_sum,
 )
 from kdsl.backend.cpu import HostCpu, compile_ir, compile_object
-from kdsl.backend.cpu.jit import undefined_symbols
+from kdsl.backend.cpu.object_file import undefined_symbols
 
 HOSTS = ["x86-64-v3", "x86-64-v4", "aarch64"]
 SIZES = [1, 31, 33, 255, 256, 257, 1000]
