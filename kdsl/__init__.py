@@ -212,7 +212,7 @@ from kdsl.lang.vectors import (
     u32x4,
     u64x2,
 )
-from kdsl.lang.views import D1, D2, D3, D4, Barriers, Const, DisjointSlice, Slice, SliceMut, TensorMap
+from kdsl.lang.views import D1, D2, D3, D4, D5, Barriers, Const, DisjointSlice, Slice, SliceMut, TensorMap
 from kdsl.mathematics import (
     acos,
     acosh,
@@ -264,6 +264,7 @@ __all__ = [
     "D2",
     "D3",
     "D4",
+    "D5",
     "WARP_SIZE",
     "Array",
     "Barriers",

@@ -178,7 +178,7 @@ def _view_indices(ctx: Context, view: nodes.View, subscript: Value, node: ast.Su
                 if 2 <= len(items) <= 4 and view.kind != "DisjointSlice"
                 else "compute the index, as in y[row * columns + column]",
             )
-        names = ", ".join("ijkl"[: view.rank])
+        names = ", ".join("ijklm"[: view.rank])
         raise ctx.error(
             f"`{view.name}` has {view.rank} dimensions, and is indexed with {len(items)}", node.slice, f"write {view.name}[{names}]"
         )
