@@ -20,4 +20,6 @@ def rows_of(op: nodes.Op) -> tuple[str, ...]:
         found = (f"{op.name}:{op.type}" if op.type.name in INTRINSICS[op.name].variants else op.name,)
     if isinstance(op, nodes.Access) and op.remote is not None:
         found += ("remote",)
+    if isinstance(op, nodes.PlainAccess) and op.cache is not None:
+        found += ("cached",)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.ir import nodes
+from kdsl.lang.caching import HOW, PREFETCHES
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToApproximation, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, F64, I32, I64, U32, DType
@@ -156,12 +157,14 @@ class _Verifier:
                 self.same((op.value.type, op.variable.type), op)
             case nodes.Load() | nodes.Store():
                 self.access(op)
+                self.hint(op)
             case nodes.Check():
                 self.place(op.memory, op.indices, op.shape, op)
                 self.remote(op)
                 self.require(op.type is BOOL and 0 <= op.site < len(self.kernel.sites), "a check is a bool and has a site", op)
             case nodes.LoadVector() | nodes.StoreVector():
                 self.wide(op)
+                self.hint(op)
             case nodes.Clear():
                 self.require(op.array in self.kernel.arrays and op.array.space == "local", "a local array of the kernel is cleared", op)
             case nodes.Exchange():
@@ -301,6 +304,13 @@ class _Verifier:
         )
         if isinstance(op, nodes.StoreVector):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
+
+    def hint(self, op: nodes.PlainAccess) -> None:
+        if op.cache is not None:
+            of_device = isinstance(op.memory, nodes.View) and not isinstance(op.memory, nodes.SharedView | nodes.TensorMap)
+            self.require(of_device and getattr(op, "field", None) is None, "numbers of device memory are cached", op)
+            reads = isinstance(op, nodes.Load | nodes.LoadVector)
+            self.require(op.cache.how in HOW and op.cache.prefetch in (PREFETCHES if reads else (0,)), "caches are told what they know", op)
 
     def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], within: tuple[int, ...], op: nodes.Op) -> None:
         own = isinstance(memory, nodes.Array) and memory.space != "parameter"
