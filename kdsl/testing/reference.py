@@ -37,6 +37,7 @@ _NOTES: Final = {
     "Inline PTX": "What a text may hold, and what is assumed of it: [Hopper](hopper.md#inline-ptx).\n",
     "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have
 returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
+Shuffles take numbers, `bool` and vectors; the numbers of a vector go one by one, those of 8 and 16 bits in words of 32.
 With `mask` the lanes that it names come together, wherever the call stands; each is in its own mask. Reductions of 32-bit integers are one `redux.sync`.
 """,
     "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions; of elements that are
