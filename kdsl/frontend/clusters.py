@@ -42,18 +42,19 @@ def check(kernel: nodes.Kernel) -> None:
     walk = list(_paths(kernel.body, ()))
     barriers = [(n, path) for n, (op, path) in enumerate(walk) if isinstance(op, nodes.Instruction) and op.name == _BARRIER]
     for number, (op, path) in enumerate(walk):
-        if not isinstance(op, nodes.Access) or op.remote is None:
+        remote = [place.memory.name for place in nodes.touched(op) if place.remote is not None]
+        if not remote:
             continue
         around = [n for n, at in barriers if path[: len(at)] == at]
         if not any(n < number for n in around):
             raise KernelError(
-                f"`{op.memory.name}` of another block is touched, and no {_BARRIER}() comes before on every way: that block may not have begun",
+                f"`{remote[0]}` of another block is touched, and no {_BARRIER}() comes before on every way: that block may not have begun",
                 op.location,
                 f"call {_BARRIER}() before, where all threads come by",
             )
         if not any(n > number for n in around):
             raise KernelError(
-                f"`{op.memory.name}` of another block is touched, and no {_BARRIER}() follows on every way: that block may have ended by then",
+                f"`{remote[0]}` of another block is touched, and no {_BARRIER}() follows on every way: that block may have ended by then",
                 op.location,
                 f"call {_BARRIER}() after the last access: a block that has ended takes its shared memory with it",
             )

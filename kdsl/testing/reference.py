@@ -52,8 +52,9 @@ C++. The instruction carries both as they are written.
 
 An operation on a type that is not in its row is an error when the kernel is compiled. Sums of `bf16` are an instruction from `sm_90` on and a loop of
 `atom.cas` below. Of vectors (`SliceMut[f32x4]`, or `as_vectors`) each number is changed indivisibly, not the vector as a whole; those of 128 bits that
-`atomic_exchange` and `atomic_cas` move are one piece. `f16x2` works on every target, the others from `sm_90` on; sums of more than 4 bytes, and the
-smaller and larger, are in device memory only (PTX 8.1), moves of 128 bits need PTX 8.4. Numbers of `f32` and `f64` have no smaller or larger on any
+`atomic_load`, `atomic_store`, `atomic_exchange` and `atomic_cas` move are one piece (PTX 8.4). `f16x2`, and loads and stores, work on every target, the
+others from `sm_90` on; sums of more than 4 bytes, and the smaller and larger, are in device memory only (PTX 8.1). All others work on the shared arrays of
+other blocks of a cluster, too: `atomic_add(remote(counts, 1), i, 1)`. Numbers of `f32` and `f64` have no smaller or larger on any
 target; a loop does it:
 ```python
 import numpy as np
