@@ -65,7 +65,7 @@ def _array_of_another(op: nodes.Op) -> nodes.Memory | None:
     """The array of another block that an operation touches."""
     if isinstance(op, nodes.Instruction) and op.name in ASYNCHRONOUS:
         return op.elements[-1].memory
-    return op.memory if isinstance(op, nodes.Access) and op.remote is not None else None
+    return next((place.memory for place in nodes.touched(op) if place.remote is not None), None)
 
 
 def _paths(block: nodes.Block, path: _Path) -> Iterator[tuple[nodes.Op, _Path]]:

@@ -303,7 +303,7 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
         case Atomic():
             return (*op.indices, *op.arguments, *_rank(op.remote))
         case Instruction():
-            return (*(i for element in op.elements for i in element.indices), *op.arguments)
+            return (*(i for element in op.elements for i in (*element.indices, *_rank(element.remote))), *op.arguments)
         case Sleep():
             return (op.nanoseconds,)
         case Print():
@@ -320,6 +320,13 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.start, op.stop, op.step)
         case _:
             return ()
+
+
+def touched(op: Op) -> tuple[Access | Element, ...]:
+    """The places in memory that an operation reads or writes."""
+    if isinstance(op, Instruction):
+        return op.elements
+    return (op,) if isinstance(op, Access) else ()
 
 
 def _rank(remote: ValueOp | None) -> tuple[ValueOp, ...]:
