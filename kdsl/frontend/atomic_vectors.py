@@ -1,7 +1,7 @@
 """Atomic operations on vectors: which ones there are, and where the vectors may lie.
 
 They are instructions (`nodes.Instruction`) of the rows of the atomic operations. Each number of a vector is changed indivisibly, not all at once; what is
-moved as a whole (`atomic_exchange`, `atomic_cas`) is one piece of 128 bits.
+moved as a whole (`atomic_load`, `atomic_store`, `atomic_exchange`, `atomic_cas`) is one piece of 128 bits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kdsl.frontend import memory
 from kdsl.frontend.context import Context
 from kdsl.frontend.guards import Guard, is_shared, memory_of
 from kdsl.frontend.instructions.emit import emit
-from kdsl.frontend.values import ArrayRef, Value, Vector, ViewRef, describe
+from kdsl.frontend.values import ArrayRef, Nothing, RemoteRef, Value, Vector, ViewRef, describe
 from kdsl.frontend.vectors import coerce_vector
 from kdsl.ir import nodes
 from kdsl.ir.instruction import Option
-from kdsl.lang.intrinsics import IN_CLUSTER, Intrinsic, ToAtomic
+from kdsl.lang.intrinsics import Intrinsic, ToAtomic
 from kdsl.lang.types import I64
 from kdsl.lang.vectors import VectorType
 
@@ -48,22 +48,24 @@ def form_of(ctx: Context, row: Intrinsic, target: ViewRef | ArrayRef, node: ast.
 def build(
     ctx: Context,
     row: Intrinsic,
-    target: ViewRef | ArrayRef,
+    target: ViewRef | ArrayRef | RemoteRef,
     given: Mapping[str, Value],
     places: Mapping[str, ast.AST],
     bracketed: ast.Subscript,
     options: Mapping[str, Option],
 ) -> Value:
-    """The old value of the vector. `options` are scope and order, `bracketed` is the element as it would stand in brackets."""
-    of = form_of(ctx, row, target, places["array"])
+    """The old value of the vector, nothing for a store. `options` are scope and order, `bracketed` is the element as it would stand in brackets."""
+    own, rank = (target.own, target.rank) if isinstance(target, RemoteRef) else (target, None)
+    of = form_of(ctx, row, own, places["array"])
     indices = memory.element_indices(ctx, target, given["index"], bracketed)
     checked = memory.touch_shared(ctx, target, indices, bracketed)
-    purposes = {name: f"`{name}` of {row.name}() on `{memory_of(target).name}`" for name in _VALUES if name in given}
+    purposes = {name: f"`{name}` of {row.name}() on `{memory_of(own).name}`" for name in _VALUES if name in given}
     arguments = [coerce_vector(ctx, given[name], of, places[name], purpose).items for name, purpose in purposes.items()]
     guard = Guard(ctx, row.name, "atomic")
     if checked:
-        guard.vector_inside(target, indices)
-    variant = IN_CLUSTER if options["scope"] == "cluster" and row.variants[f"of {of}"][1] < row.variants[IN_CLUSTER][1] else f"of {of}"
+        guard.vector_inside(own, indices, rank)
+    assert isinstance(row.lowering, ToAtomic)
+    results = () if row.lowering.op == "store" else (of.element,) * of.lanes
 
     def act() -> tuple[nodes.ValueOp, ...]:
         first = ctx.binary("mul", indices[-1], ctx.constant(I64, of.lanes))
@@ -71,10 +73,11 @@ def build(
             ctx,
             row,
             arguments=tuple(number for vector in arguments for number in vector),
-            elements=(nodes.Element(memory_of(target), (*indices[:-1], first)),),
+            elements=(nodes.Element(memory_of(own), (*indices[:-1], first), rank),),
             options={"vector": of.name, "checked": checked, **options},
-            results=(of.element,) * of.lanes,
-            variant=variant,
+            results=results,
+            variant=f"of {of}",
         )
 
-    return Vector(of, guard.do_for_results(act, (of.element,) * of.lanes))
+    old = guard.do_for_results(act, results)
+    return Vector(of, old) if old else Nothing()

@@ -31,10 +31,7 @@ def build(ctx: Context, row: Intrinsic, given: Mapping[str, Value], places: Mapp
     bracketed = ast.copy_location(ast.Subscript(array_place, places["index"], ast.Load()), node)  # type: ignore[arg-type]  # both are expressions
     own = target.own if isinstance(target, RemoteRef) else target
     if own.vector is not None:
-        of_vectors = atomic_vectors.form_of(ctx, row, own, array_place)
-        if isinstance(target, RemoteRef):
-            hint = f"change its numbers one by one, in a shared array of {of_vectors.element}"
-            raise ctx.error(f"{row.name}() of {of_vectors} elements of another block", array_place, hint)
+        atomic_vectors.form_of(ctx, row, own, array_place)
         options = {
             "scope": choice(ctx, row, "scope", given["scope"], tuple(SCOPES), places["scope"]),
             "order": choice(ctx, row, "order", given["order"], lowering.orders, places["order"]),

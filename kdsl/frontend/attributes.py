@@ -7,7 +7,7 @@ from typing import Any, Final
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.source import Source
-from kdsl.lang.attributes import MOST_BLOCKS_OF_CLUSTER, Attributes
+from kdsl.lang.attributes import MOST_BLOCKS_OF_CLUSTER, PORTABLE_CLUSTER, Attributes
 from kdsl.lang.geometry import Geometry, Grid, Sweep, Tiles
 
 _FORM: Final = "write cluster=2, or cluster=(x, y) or (x, y, z), in whole numbers"
@@ -34,7 +34,7 @@ def _cluster(source: Source, geometry: Geometry, cluster: Any) -> tuple[int, int
         raise KernelError(f"cluster={cluster!r} is no size of a cluster", place, _FORM)
     x, y, z = (*(int(extent) for extent in extents), 1, 1)[:3]
     if x * y * z > MOST_BLOCKS_OF_CLUSTER:
-        hint = f"a cluster has at most {MOST_BLOCKS_OF_CLUSTER} blocks on every GPU that has clusters"
+        hint = f"a cluster has at most {MOST_BLOCKS_OF_CLUSTER} blocks, and at most {PORTABLE_CLUSTER} on every GPU that has clusters"
         raise KernelError(f"cluster={cluster!r} has {x * y * z} blocks", place, hint)
     for axis, extent, along in zip("xyz", (x, y, z), _blocks(geometry), strict=True):
         if isinstance(along, int) and along % extent:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
-from kdsl.frontend import arrays, atomics, expand, geometry, instructions, operators, printing, structs, vectors
+from kdsl.frontend import arrays, atomics, caching, expand, geometry, instructions, operators, printing, structs, vectors
 from kdsl.frontend.arguments import Evaluated, expect_count, place_of
 from kdsl.frontend.context import Context
 from kdsl.frontend.conversions import coerce, convert, is_loose, join, scalar, type_of, with_article
@@ -277,12 +277,14 @@ def _to_sleep(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call
 def _to_atomic(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     expect_count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
     places = {name: place_of(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    caching.refuse_hints(ctx, row, arguments, list(places.values()))
     return atomics.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
 
 
 def _to_instruction(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.Call) -> Value:
     expect_count(ctx, row.name, arguments, len(row.parameters), node, row.name + row.signature)
     places = {name: place_of(node, position, name) for position, (name, _) in enumerate(row.parameters)}
+    caching.refuse_hints(ctx, row, arguments, list(places.values()))
     return instructions.build(ctx, row, dict(zip(places, arguments, strict=True)), places, node)
 
 
@@ -315,6 +317,9 @@ def _to_frontend(ctx: Context, row: Intrinsic, arguments: Evaluated, node: ast.C
     if handler == "as_vectors":
         expect_count(ctx, row.name, arguments, 2, node, row.name + row.signature)
         return vectors.as_vectors(ctx, arguments, [place_of(node, i, name) for i, (name, _) in enumerate(row.parameters)], node)
+    if handler == "cached":
+        expect_count(ctx, row.name, arguments, 3, node, row.name + row.signature)
+        return caching.cached(ctx, row, arguments, [place_of(node, i, name) for i, (name, _) in enumerate(row.parameters)])
     if handler == "static_assert":
         return _static_assert(ctx, row, arguments, node)
     if handler == "unroll":

@@ -14,6 +14,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.errors import KernelError
 from kdsl.frontend.values import Literal, Value
 from kdsl.ir import nodes
+from kdsl.lang.intrinsics.clusters import ASYNCHRONOUS
 
 _BARRIER: Final = "sync_cluster"
 _Path: TypeAlias = tuple[tuple[nodes.Op, int], ...]
@@ -42,21 +43,29 @@ def check(kernel: nodes.Kernel) -> None:
     walk = list(_paths(kernel.body, ()))
     barriers = [(n, path) for n, (op, path) in enumerate(walk) if isinstance(op, nodes.Instruction) and op.name == _BARRIER]
     for number, (op, path) in enumerate(walk):
-        if not isinstance(op, nodes.Access) or op.remote is None:
+        array = _array_of_another(op)
+        if array is None:
             continue
         around = [n for n, at in barriers if path[: len(at)] == at]
         if not any(n < number for n in around):
             raise KernelError(
-                f"`{op.memory.name}` of another block is touched, and no {_BARRIER}() comes before on every way: that block may not have begun",
+                f"`{array.name}` of another block is touched, and no {_BARRIER}() comes before on every way: that block may not have begun",
                 op.location,
                 f"call {_BARRIER}() before, where all threads come by",
             )
         if not any(n > number for n in around):
             raise KernelError(
-                f"`{op.memory.name}` of another block is touched, and no {_BARRIER}() follows on every way: that block may have ended by then",
+                f"`{array.name}` of another block is touched, and no {_BARRIER}() follows on every way: that block may have ended by then",
                 op.location,
                 f"call {_BARRIER}() after the last access: a block that has ended takes its shared memory with it",
             )
+
+
+def _array_of_another(op: nodes.Op) -> nodes.Memory | None:
+    """The array of another block that an operation touches."""
+    if isinstance(op, nodes.Instruction) and op.name in ASYNCHRONOUS:
+        return op.elements[-1].memory
+    return next((place.memory for place in nodes.touched(op) if place.remote is not None), None)
 
 
 def _paths(block: nodes.Block, path: _Path) -> Iterator[tuple[nodes.Op, _Path]]:

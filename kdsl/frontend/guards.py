@@ -103,14 +103,17 @@ class Guard:
         spans = [*(ctx.constant(I64, 1) for _ in places[1:]), ctx.constant(I64, count) if touched is None else touched]
         self._require_inside(memory_of(ref), places, spans, extents, touched=touched, idle=idle)
 
-    def vector_inside(self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...]) -> None:
-        """The vector at `places`, of which the last one counts in vectors, is inside."""
+    def vector_inside(self, ref: ViewRef | ArrayRef, places: tuple[nodes.ValueOp, ...], rank: nodes.ValueOp | None = None) -> None:
+        """The vector at `places`, of which the last one counts in vectors, is inside; so is the rank of the block of the cluster whose array it is, if that is
+        another one."""
         ctx = self.ctx
         assert ref.vector is not None
         if isinstance(ref, ViewRef):
             extents = [vectors.extent(ctx, ref, dimension) for dimension in range(ref.view.rank)]
         else:
             extents = [ctx.constant(I64, extent) for extent in ref.shape]
+        if rank is not None:
+            places, extents = (*places, rank), [*extents, ctx.constant(I64, ctx.declaration.attributes.cluster_size)]
         self._require_inside(memory_of(ref), places, [ctx.constant(I64, 1)] * len(places), extents, lanes=ref.vector.lanes)
 
     def _require_inside(

@@ -13,6 +13,7 @@ from kdsl.frontend.row_checks import row_check
 from kdsl.frontend.values import ArrayRef, Group, MapRef, RemoteRef, Value, Vector, ViewRef, describe, known_number
 from kdsl.frontend.witnesses import mutable, note_access
 from kdsl.ir import nodes
+from kdsl.lang.caching import CacheHint
 from kdsl.lang.vectors import VectorType
 from kdsl.lang.views import view_text
 
@@ -28,7 +29,7 @@ def load(ctx: Context, base: Value, subscript: Value, node: ast.Subscript) -> Va
         note_access(ctx, base, places, node, writes=False)
         base.view.read = True
         checked = _view_checked(ctx, base, places)
-        return _loaded(ctx, base.view, base.vector, places, checked)
+        return _loaded(ctx, base.view, base.vector, places, checked, cache=base.cache)
     if isinstance(base, ArrayRef):
         places = _array_indices(ctx, base, subscript, node)
         registers = _registers(ctx, base, places)
@@ -61,7 +62,7 @@ def store(ctx: Context, base: Value, subscript: Value, value: Value, node: ast.S
         view.written = True
         checked = _view_checked(ctx, base, places)
         with ctx.at(node):
-            _stored(ctx, view, places, numbers, checked)
+            _stored(ctx, view, places, numbers, checked, cache=_hint_of_write(ctx, base, node))
     elif isinstance(base, ArrayRef):
         places = _array_indices(ctx, base, subscript, node)
         numbers = _numbers(ctx, base, value, value_node, base.array.name)
@@ -129,13 +130,15 @@ def _loaded(
     places: tuple[nodes.ValueOp, ...],
     checked: bool,
     remote: nodes.ValueOp | None = None,
+    cache: CacheHint | None = None,
 ) -> Value:
     if vector is not None:
-        return vectors.loaded(ctx, memory, places, vector, checked=checked, remote=remote)
+        return vectors.loaded(ctx, memory, places, vector, checked=checked, remote=remote, cache=cache)
     site = ctx.new_site("load", memory.name, memory)
     rows = row_check(ctx, memory, places[0]) if checked and isinstance(memory, nodes.View) else None
     value = nodes.Load(
-        location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote, row_check=rows
+        location=ctx.location, type=memory.type, memory=memory, indices=places, checked=checked, site=site, remote=remote, row_check=rows,
+        cache=cache,
     )  # fmt: skip
     ctx.emit(value)
     return value
@@ -143,14 +146,26 @@ def _loaded(
 
 def _stored(
     ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], numbers: tuple[nodes.ValueOp, ...], checked: bool,
-    remote: nodes.ValueOp | None = None,
+    remote: nodes.ValueOp | None = None, cache: CacheHint | None = None,
 ) -> None:  # fmt: skip
     if len(numbers) > 1:
-        vectors.stored(ctx, memory, places, numbers, checked=checked, remote=remote)
+        vectors.stored(ctx, memory, places, numbers, checked=checked, remote=remote, cache=cache)
         return
     site = ctx.new_site("store", memory.name, memory)
     (value,) = numbers
-    ctx.emit(nodes.Store(location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site, remote=remote))
+    ctx.emit(
+        nodes.Store(
+            location=ctx.location, memory=memory, indices=places, value=value, checked=checked, site=site, remote=remote, cache=cache
+        )
+    )
+
+
+def _hint_of_write(ctx: Context, base: ViewRef, node: ast.AST) -> CacheHint | None:
+    """What a write tells the caches."""
+    if base.cache is not None and base.cache.prefetch:
+        name = base.view.name
+        raise ctx.error(f"`{name}` is {base.cache}, and written here: `prefetch` is for reads", node, f"write cached({name}, …) without it")
+    return base.cache
 
 
 def _tuple_position(ctx: Context, base: Group, subscript: Value, node: ast.Subscript) -> int:
@@ -178,7 +193,7 @@ def _view_indices(ctx: Context, view: nodes.View, subscript: Value, node: ast.Su
                 if 2 <= len(items) <= 4 and view.kind != "DisjointSlice"
                 else "compute the index, as in y[row * columns + column]",
             )
-        names = ", ".join("ijkl"[: view.rank])
+        names = ", ".join("ijklm"[: view.rank])
         raise ctx.error(
             f"`{view.name}` has {view.rank} dimensions, and is indexed with {len(items)}", node.slice, f"write {view.name}[{names}]"
         )

@@ -16,6 +16,7 @@ import numpy as np
 from kdsl.frontend.captures import is_number
 from kdsl.frontend.function import Function, Overloaded
 from kdsl.ir import nodes
+from kdsl.lang.caching import CacheHint
 from kdsl.lang.constants import ConstantArray
 from kdsl.lang.intrinsics import IndexTriple, Intrinsic
 from kdsl.lang.struct_type import FieldType, StructType
@@ -58,6 +59,8 @@ class ViewRef:
     """Whether a function got it as a Slice."""
     vector: VectorType | None = None
     """What its elements are, if they are vectors: as declared, or by `as_vectors`."""
+    cache: CacheHint | None = None
+    """What its plain reads and writes tell the caches, by `cached`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from kdsl.frontend.conversions import coerce, convert, is_loose, materialise, sc
 from kdsl.frontend.multiples import multiple_of, power_of_two_in
 from kdsl.frontend.values import ArrayRef, Group, MapRef, Number, RemoteRef, Text, Value, Vector, ViewRef, describe, known_number
 from kdsl.ir import nodes
+from kdsl.lang.caching import CacheHint
 from kdsl.lang.types import F32, F64, DType, can_convert_implicitly, promote
 from kdsl.lang.vectors import VECTORS, VectorType, vector_type
 
@@ -237,12 +238,12 @@ def extent(ctx: Context, ref: ViewRef, dimension: int) -> nodes.ValueOp:
 
 def loaded(
     ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], of: VectorType, *, checked: bool,
-    remote: nodes.ValueOp | None = None,
+    remote: nodes.ValueOp | None = None, cache: CacheHint | None = None,
 ) -> Vector:  # fmt: skip
     """The vector at a place; `remote` is the rank of another block whose array it is."""
     site = ctx.new_site("load", memory.name, memory, lanes=of.lanes)
     whole = nodes.LoadVector(
-        location=ctx.location, memory=memory, indices=places, lanes=of.lanes, checked=checked, site=site, remote=remote
+        location=ctx.location, memory=memory, indices=places, lanes=of.lanes, checked=checked, site=site, remote=remote, cache=cache
     )
     ctx.emit(whole)
     items = tuple(nodes.Result(location=ctx.location, type=of.element, of=whole, index=lane) for lane in range(of.lanes))
@@ -253,10 +254,12 @@ def loaded(
 
 def stored(
     ctx: Context, memory: nodes.Memory, places: tuple[nodes.ValueOp, ...], values: tuple[nodes.ValueOp, ...], *, checked: bool,
-    remote: nodes.ValueOp | None = None,
+    remote: nodes.ValueOp | None = None, cache: CacheHint | None = None,
 ) -> None:  # fmt: skip
     """Write a vector to a place."""
     site = ctx.new_site("store", memory.name, memory, lanes=len(values))
     ctx.emit(
-        nodes.StoreVector(location=ctx.location, memory=memory, indices=places, values=values, checked=checked, site=site, remote=remote)
+        nodes.StoreVector(
+            location=ctx.location, memory=memory, indices=places, values=values, checked=checked, site=site, remote=remote, cache=cache
+        )
     )

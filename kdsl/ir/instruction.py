@@ -22,6 +22,8 @@ class Element:
     """The array."""
     indices: tuple[ValueOp, ...]
     """i64, one per dimension; the frontend has seen to it that what the instruction touches is inside, or guards the instruction."""
+    remote: ValueOp | None = None
+    """The rank (i64) of the block of the cluster whose shared array it is, None for this block's own; of atomic operations only."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -79,6 +79,7 @@ from kdsl.ir.values import UnaryName as UnaryName
 from kdsl.ir.vector import LoadVector as LoadVector
 from kdsl.ir.vector import StoreVector as StoreVector
 from kdsl.lang.attributes import PLAIN, Attributes
+from kdsl.lang.caching import CacheHint
 from kdsl.lang.struct_type import Field as Field
 from kdsl.lang.types import DType
 
@@ -121,6 +122,8 @@ class Load(ValueOp):
     """Which number, of elements that are structs."""
     row_check: RowCheck | None = None
     """What a check may ask in place of its only index, if that is known. What is recorded are index and extent all the same."""
+    cache: CacheHint | None = None
+    """Of a view in device memory, what the caches are told."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -159,6 +162,8 @@ class Store(Op):
     """As of `Load`."""
     field: Field | None = None
     """Which number, of elements that are structs."""
+    cache: CacheHint | None = None
+    """As of `Load`."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -168,6 +173,8 @@ class Clear(Op):
     array: Array
 
 
+PlainAccess: TypeAlias = Load | Store | LoadVector | StoreVector
+"""What reads or writes an array as no other thread needs to see it."""
 Access: TypeAlias = Load | Store | Atomic | LoadVector | StoreVector
 """What reads or writes an array at a place that may have to be checked."""
 
@@ -296,7 +303,7 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
         case Atomic():
             return (*op.indices, *op.arguments, *_rank(op.remote))
         case Instruction():
-            return (*(i for element in op.elements for i in element.indices), *op.arguments)
+            return (*(i for element in op.elements for i in (*element.indices, *_rank(element.remote))), *op.arguments)
         case Sleep():
             return (op.nanoseconds,)
         case Print():
@@ -313,6 +320,13 @@ def operands(op: Op) -> tuple[ValueOp, ...]:
             return (op.start, op.stop, op.step)
         case _:
             return ()
+
+
+def touched(op: Op) -> tuple[Access | Element, ...]:
+    """The places in memory that an operation reads or writes."""
+    if isinstance(op, Instruction):
+        return op.elements
+    return (op,) if isinstance(op, Access) else ()
 
 
 def _rank(remote: ValueOp | None) -> tuple[ValueOp, ...]:

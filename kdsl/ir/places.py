@@ -90,7 +90,7 @@ class View:
     witness: str | None = None
     """The witness (`thread_index`, `row_index`, `block_index`) through which every access goes, None if some access does not."""
     rank: int = 1
-    """Number of dimensions, 1 to 4."""
+    """Number of dimensions, 1 to 5."""
     alignment: int = 0
     """Bytes, a power of two, to which the first element is aligned, as the launch checks; of several dimensions every row, whose elements then lie side by
     side. At least the alignment of an element, which 0 stands for when it is made."""

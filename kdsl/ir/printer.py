@@ -179,8 +179,9 @@ class _Printer:
     def element(self, op: Access | nodes.Check | nodes.Element) -> str:
         name = self.arrays.get(op.memory, op.memory.name) if isinstance(op.memory, nodes.Array) else op.memory.name
         field = _field(op.field) if isinstance(op, nodes.Load | nodes.Store | nodes.Atomic) and op.field is not None else ""
-        block = "" if isinstance(op, nodes.Element) or op.remote is None else f" of block {self.use(op.remote)}"
-        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{field}{block}"
+        block = "" if op.remote is None else f" of block {self.use(op.remote)}"
+        hint = f" {op.cache}" if isinstance(op, nodes.PlainAccess) and op.cache is not None else ""
+        return f"{name}[{', '.join(self.use(i) for i in op.indices)}]{field}{block}{hint}"
 
 
 def _parameter(parameter: nodes.ScalarParameter | nodes.View | nodes.Array) -> str:

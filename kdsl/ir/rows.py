@@ -12,12 +12,15 @@ def rows_of(op: nodes.Op) -> tuple[str, ...]:
     if isinstance(op, nodes.Exchange | nodes.Atomic | nodes.Fence | nodes.Clock | nodes.Sleep | nodes.Instruction) or (
         isinstance(op, nodes.Special) and op.name in INTRINSICS
     ):
-        variant = op.variant if isinstance(op, nodes.Instruction) else ""
-        if isinstance(op, nodes.Atomic) and op.scope == "cluster":
-            variant = IN_CLUSTER
-        found = (f"{op.name}:{variant}" if variant else op.name,)
+        variants = [op.variant] if isinstance(op, nodes.Instruction) and op.variant else []
+        scope = op.scope if isinstance(op, nodes.Atomic) else op.options.get("scope") if isinstance(op, nodes.Instruction) else ""
+        if scope == "cluster":
+            variants.append(IN_CLUSTER)
+        found = tuple(f"{op.name}:{variant}" for variant in variants) or (op.name,)
     if isinstance(op, nodes.Approximation):
         found = (f"{op.name}:{op.type}" if op.type.name in INTRINSICS[op.name].variants else op.name,)
-    if isinstance(op, nodes.Access) and op.remote is not None:
+    if any(place.remote is not None for place in nodes.touched(op)):
         found += ("remote",)
+    if isinstance(op, nodes.PlainAccess) and op.cache is not None:
+        found += ("cached",)
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kdsl.ir.operation import Op, ValueOp
 from kdsl.ir.places import Memory
+from kdsl.lang.caching import CacheHint
 from kdsl.lang.types import DType
 
 
@@ -28,6 +29,8 @@ class LoadVector(Op):
     checked: bool
     site: int
     remote: ValueOp | None = None
+    """As of `Load`."""
+    cache: CacheHint | None = None
     """As of `Load`."""
 
     @property
@@ -53,6 +56,8 @@ class StoreVector(Op):
     checked: bool
     site: int
     remote: ValueOp | None = None
+    """As of `Load`."""
+    cache: CacheHint | None = None
     """As of `Load`."""
 
     @property

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.ir import nodes
+from kdsl.lang.caching import HOW, PREFETCHES
 from kdsl.lang.intrinsics import INTRINSICS, SCOPES, ToApproximation, ToAtomic, ToClock, ToExchange, ToFence, ToInstruction, ToSleep
 from kdsl.lang.struct_type import StructType
 from kdsl.lang.types import BOOL, F32, F64, I32, I64, U32, DType
-from kdsl.lang.vectors import vector_type
+from kdsl.lang.vectors import VECTORS, vector_type
 
 
 class VerificationError(AssertionError):
@@ -156,12 +157,14 @@ class _Verifier:
                 self.same((op.value.type, op.variable.type), op)
             case nodes.Load() | nodes.Store():
                 self.access(op)
+                self.hint(op)
             case nodes.Check():
                 self.place(op.memory, op.indices, op.shape, op)
-                self.remote(op)
+                self.remote(op, op)
                 self.require(op.type is BOOL and 0 <= op.site < len(self.kernel.sites), "a check is a bool and has a site", op)
             case nodes.LoadVector() | nodes.StoreVector():
                 self.wide(op)
+                self.hint(op)
             case nodes.Clear():
                 self.require(op.array in self.kernel.arrays and op.array.space == "local", "a local array of the kernel is cleared", op)
             case nodes.Exchange():
@@ -179,6 +182,8 @@ class _Verifier:
                 self.require(not op.variant or op.variant in INTRINSICS[op.name].variants, "a variant is one of the row's", op)
                 for element in op.elements:
                     self.place(element.memory, element.indices, (), op)
+                    self.remote(element, op)
+                    self.require(element.remote is None or op.name.startswith("atomic_"), "it works on other blocks' arrays", op)
             case nodes.Result():
                 self.require(0 <= op.index < len(op.of.results) and op.of.results[op.index] is op.type, "an operation has the result", op)
             case nodes.Fence():
@@ -248,21 +253,21 @@ class _Verifier:
 
     def atomic_vector(self, op: nodes.Instruction) -> None:
         self.row(op, ToAtomic)
-        lowering, of, lanes = INTRINSICS[op.name].lowering, op.elements[0].memory.type, len(op.results)
+        lowering, vector, (element,) = INTRINSICS[op.name].lowering, VECTORS[str(op.options["vector"])], op.elements
         assert isinstance(lowering, ToAtomic)
-        vector = vector_type(of, lanes)
-        self.require(
-            vector is not None and vector.name in lowering.vectors and op.options["vector"] == vector.name, f"{op.name} fits {of}", op
-        )
+        of = vector.element
+        self.require(vector.name in lowering.vectors and element.memory.type is of, f"{op.name} fits {of}", op)
         self.require(op.options["order"] in lowering.orders and op.options["scope"] in SCOPES, "order and scope fit", op)
         self.same((of, *op.results, *(a.type for a in op.arguments)), op)
-        self.require(len(op.arguments) == lanes * (2 if lowering.op == "cas" else 1), "an atomic operation has its arguments", op)
+        given, gives = {"load": 0, "cas": 2}.get(lowering.op, 1), 0 if lowering.op == "store" else 1
+        self.require(len(op.arguments) == vector.lanes * given, "an atomic operation has its arguments", op)
+        self.require(len(op.results) == vector.lanes * gives, "an atomic operation has its results", op)
 
     def access(self, op: nodes.Load | nodes.Store | nodes.Atomic) -> None:
         memory, field = op.memory, op.field
         self.place(memory, op.indices, nodes.extents_within(op), op)
         self.require(not op.checked or 0 <= op.site < len(self.kernel.sites), "a site exists", op)
-        self.remote(op)
+        self.remote(op, op)
         self.same((field.type if field is not None else memory.type, op.value.type if isinstance(op, nodes.Store) else op.type), op)
         self.require((field is not None) == isinstance(memory.type, StructType), "of a struct a field is read or written", op)
         if field is not None and isinstance(memory.type, StructType):
@@ -280,11 +285,11 @@ class _Verifier:
         self.require(all(value.type is I64 for value in (check.row, check.width, check.rest)), "indices are i64", op)
         self.require(isinstance(check.count, nodes.Length | nodes.ParameterValue), "rows are counted by what a launch gives", op)
 
-    def remote(self, op: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check) -> None:
-        if op.remote is not None:
-            memory = op.memory
+    def remote(self, place: nodes.Load | nodes.Store | nodes.Atomic | nodes.Check | nodes.Element, op: nodes.Op) -> None:
+        if place.remote is not None:
+            memory = place.memory
             shared = isinstance(memory, nodes.SharedView) or (isinstance(memory, nodes.Array) and memory.space == "shared")
-            self.require(shared and op.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
+            self.require(shared and place.remote.type is I64, "another block has shared arrays, and its rank is an i64", op)
 
     def wide(self, op: nodes.LoadVector | nodes.StoreVector) -> None:
         memory, lanes = op.memory, op.lanes
@@ -301,6 +306,13 @@ class _Verifier:
         )
         if isinstance(op, nodes.StoreVector):
             self.require(memory.written and memory.kind != "Slice", "what is written is declared as written", op)
+
+    def hint(self, op: nodes.PlainAccess) -> None:
+        if op.cache is not None:
+            of_device = isinstance(op.memory, nodes.View) and not isinstance(op.memory, nodes.SharedView | nodes.TensorMap)
+            self.require(of_device and getattr(op, "field", None) is None, "numbers of device memory are cached", op)
+            reads = isinstance(op, nodes.Load | nodes.LoadVector)
+            self.require(op.cache.how in HOW and op.cache.prefetch in (PREFETCHES if reads else (0,)), "caches are told what they know", op)
 
     def place(self, memory: nodes.Memory, indices: tuple[nodes.ValueOp, ...], within: tuple[int, ...], op: nodes.Op) -> None:
         own = isinstance(memory, nodes.Array) and memory.space != "parameter"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MOST_BLOCKS_OF_CLUSTER: Final = 8
+PORTABLE_CLUSTER: Final = 8
 """Blocks of a cluster that every GPU with clusters takes (CUDA programming guide, "Thread Block Clusters")."""
+MOST_BLOCKS_OF_CLUSTER: Final = 16
+"""Blocks of a cluster at most, on GPUs that take so many: an H100 or H200 does (CUDA's tuning guide for Hopper, "Thread Block Clusters")."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class ViewAnnotation:
     element: DType | VectorType | TypeVar
     """Element type, or a type variable that the launch decides."""
     rank: int = 1
-    """Number of dimensions, 1 to 4."""
+    """Number of dimensions, 1 to 5."""
     strided: bool = False
     """Whether its one dimension may have any stride (`D1`)."""
 
@@ -40,7 +40,7 @@ class ViewAnnotation:
 
 @dataclass(frozen=True)
 class Rank:
-    """The run-time value of `D1`, `D2`, `D3` and `D4`: how many dimensions a view has, each with any stride."""
+    """The run-time value of `D1` to `D5`: how many dimensions a view has, each with any stride."""
 
     dimensions: int
     """Number of dimensions."""
@@ -66,7 +66,7 @@ def _annotation(kind: Literal["Slice", "DisjointSlice", "SliceMut", "TensorMap"]
     rank, strided = 1, False
     if isinstance(element, tuple):
         if len(element) != 2 or not isinstance(element[1], Rank):
-            raise TypeError(f"{kind} takes an element type, and D1, D2, D3 or D4 for dimensions with strides, such as {kind}[f32, D2]")
+            raise TypeError(f"{kind} takes an element type, and D1, D2, D3, D4 or D5 for dimensions with strides, such as {kind}[f32, D2]")
         element, rank = element[0], element[1].dimensions
         strided = rank == 1
     if element is float or element is int:
@@ -96,6 +96,9 @@ if TYPE_CHECKING:
 
     class D4:
         """Four dimensions."""
+
+    class D5:
+        """Five dimensions."""
 
     D = DefaultedTypeVar("D", default=D1)
 
@@ -135,7 +138,7 @@ if TYPE_CHECKING:
     Const: TypeAlias = Annotated[T, "const"]  # to a type checker, `Const[int]` is `int`
 
 else:
-    D1, D2, D3, D4 = Rank(1), Rank(2), Rank(3), Rank(4)
+    D1, D2, D3, D4, D5 = map(Rank, range(1, 6))
 
     class Slice:
         """An array that the kernel reads, with every index checked."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from kdsl.ir.abi import HIDDEN, Layout, encoded, further, map_slots, view_slots
 from kdsl.ir.nodes import TensorMap
 from kdsl.lang import limits
-from kdsl.lang.attributes import Attributes
+from kdsl.lang.attributes import PORTABLE_CLUSTER, Attributes
 from kdsl.lang.declaration import Declaration, StructType
 from kdsl.lang.types import U32, DType
 from kdsl.lang.views import ConstAnnotation, ViewAnnotation
@@ -262,6 +262,8 @@ class CudaPlan(Plan):
         assert isinstance(code, CudaFunction)
         self._function = code
         self._block = block
+        if attributes.cluster_size > PORTABLE_CLUSTER:
+            self._check_cluster(attributes.cluster_size)
 
     def _shared_sizes(self, launchable: Launchable) -> SharedSizes:
         """They lie behind the arrays of fixed shape."""
@@ -287,6 +289,13 @@ class CudaPlan(Plan):
     def _own_barrier(self, blocks: int, shared: int) -> Array:
         self._check_resident(blocks, shared)
         return super()._own_barrier(blocks, shared)
+
+    def _check_cluster(self, blocks: int) -> None:
+        """Raise LaunchError if the GPU runs no clusters of so many such blocks, of which only some GPUs have more than 8. Shared arrays that the launch sizes
+        are not known yet: of those the driver speaks."""
+        x, y, z = self._block
+        if not self._function.most_resident(x * y * z, self._shared):
+            refuse.large_cluster(self._kernel, blocks, self._function, x * y * z, self._shared)
 
     def _check_resident(self, blocks: int, shared: int) -> None:
         """Raise LaunchError if not all blocks of a cooperative launch run at the same time: those that run would wait for ever."""

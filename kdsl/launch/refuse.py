@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Never
 
 from kdsl.errors import ArgumentError, LaunchError
+from kdsl.lang.attributes import PORTABLE_CLUSTER
 from kdsl.lang.numbers import described
 from kdsl.lang.struct_type import StructType, difference
 from kdsl.lang.types import DType
@@ -203,18 +204,30 @@ def cluster(kernel: str, blocks: tuple[int, int, int], of: tuple[int, int, int])
     )
 
 
+def large_cluster(kernel: str, blocks: int, function: CudaFunction, threads: int, shared: int) -> Never:
+    """A cluster that is larger than what every GPU takes, and than what this one has room for."""
+    raise LaunchError(
+        f"{kernel}: {function.device} has no room for a cluster of {blocks} blocks, of {_taken(function, threads, shared)}. "
+        f"Declare @kernel(cluster=…) of at most {PORTABLE_CLUSTER} blocks, which every GPU with clusters takes, or make the blocks smaller"
+    )
+
+
+def _taken(function: CudaFunction, threads: int, shared: int) -> str:
+    registers, static = function.attribute("NUM_REGS"), function.attribute("SHARED_SIZE_BYTES")
+    return f"{threads} threads with {registers} registers and {shared + static} bytes of shared memory"
+
+
 def _product(extents: tuple[int, int, int]) -> str:
     return " x ".join(map(str, extents))
 
 
 def cooperative(kernel: str, blocks: int, most: int, function: CudaFunction, threads: int, shared: int) -> Never:
     """More blocks than the device runs at the same time, of a launch whose blocks wait for each other."""
-    registers, static = function.attribute("NUM_REGS"), function.attribute("SHARED_SIZE_BYTES")
     device = function.device
     raise LaunchError(
         f"{kernel}: the {blocks} blocks of a cooperative launch all have to run at the same time; {device} runs {most}: "
-        f"{device.multiprocessors} multiprocessors with {most // device.multiprocessors} blocks each, of {threads} threads with {registers} registers "
-        f"and {shared + static} bytes of shared memory. Launch at most so many, and let them sweep over the data"
+        f"{device.multiprocessors} multiprocessors with {most // device.multiprocessors} blocks each, of {_taken(function, threads, shared)}. "
+        f"Launch at most so many, and let them sweep over the data"
     )
 
 

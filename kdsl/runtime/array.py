@@ -1,4 +1,4 @@
-"""Arrays in a device's memory: of one element type, of 1 to 4 dimensions with strides.
+"""Arrays in a device's memory: of one element type, of 1 to 5 dimensions with strides.
 
 Elements are not accessed from the host; `numpy()` copies them there. Leaves out the arithmetic of shapes and strides (`layout.py`), and how memory is
 allocated and freed (`memory.py`).

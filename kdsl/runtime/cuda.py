@@ -117,4 +117,5 @@ _HINTS: Final = {
     "CUDA_ERROR_LAUNCH_FAILED": _STICKY,
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the driver is older than the PTX: update the driver",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code was compiled for another GPU",
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE": "the GPU has no room for a cluster: let it have fewer blocks, or blocks of fewer threads or less shared memory",
 }

@@ -46,7 +46,7 @@ class Device(ABC):
     # ------------------------------------------------------------------------------------------------------------------------- arrays
 
     def array(self, values: npt.NDArray[Any]) -> Array:
-        """Copy a NumPy array of 1 to 4 dimensions to the device, in row-major order.
+        """Copy a NumPy array of 1 to 5 dimensions to the device, in row-major order.
 
         Raises TypeError for anything else and for element types that the language lacks, ValueError for other ranks.
         """

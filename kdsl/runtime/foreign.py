@@ -58,7 +58,7 @@ class ForeignCudaMemory(CudaMemory):
 
 def from_dlpack(x: object, /) -> Array:
     """An array that shares the memory of `x`, without a copy: of anything with `__dlpack__` (PyTorch, CuPy, NumPy, JAX ...) or, without that, with
-    `__cuda_array_interface__`, on the CPU or a GPU of CUDA's, of 1 to 4 dimensions. It keeps the memory; whoever writes, all see it.
+    `__cuda_array_interface__`, on the CPU or a GPU of CUDA's, of 1 to 5 dimensions. It keeps the memory; whoever writes, all see it.
 
     What `x`'s library has put on its current stream is done before anything that the device's default stream gets from now on. Memory that is
     read-only there is refused as an argument that a kernel may write to.

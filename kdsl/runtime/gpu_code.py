@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Never
 
 from kdsl.errors import DeviceError
-from kdsl.lang.attributes import PLAIN, Attributes
+from kdsl.lang.attributes import PLAIN, PORTABLE_CLUSTER, Attributes
 from kdsl.lang.limits import STATIC_SHARED_BYTES
 from kdsl.runtime import cuda
 from kdsl.runtime.cuda import call
@@ -38,9 +38,11 @@ class CudaFunction:
         """The driver's handle."""
         self.number = int(self.handle)
         """The same as a number."""
-        if shared > STATIC_SHARED_BYTES:  # more than that has to be asked for, once
-            most = cuda.driver().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call("cuFuncSetAttribute", self.handle, most, shared)
+        # What not every GPU has is to be asked for, once
+        if shared > STATIC_SHARED_BYTES:
+            self._ask_for("MAX_DYNAMIC_SHARED_SIZE_BYTES", shared)
+        if attributes.cluster_size > PORTABLE_CLUSTER:
+            self._ask_for("NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         self.attributes = attributes
         """What its launches ask for."""
         self._extended = attributes.cooperative or attributes.programmatic
@@ -54,26 +56,36 @@ class CudaFunction:
     def attribute(self, name: str) -> int:
         """An attribute of the driver's, such as NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES or MAX_THREADS_PER_BLOCK."""
         self.device.attach()
-        names = cuda.driver().CUfunction_attribute
-        return int(call("cuFuncGetAttribute", getattr(names, f"CU_FUNC_ATTRIBUTE_{name}"), self.handle))
+        return int(call("cuFuncGetAttribute", _attribute(name), self.handle))
+
+    def _ask_for(self, name: str, value: int) -> None:
+        call("cuFuncSetAttribute", self.handle, _attribute(name), value)
 
     def configuration(self, threads: tuple[int, int, int]) -> Any:
         """A configuration of the driver's for launches with attributes, None for those that need none."""
         return launch_configuration(self.attributes, threads) if self._extended else None
 
     def most_resident(self, threads: int, shared: int) -> int:
-        """How many blocks of so many threads, with `shared` bytes of dynamic shared memory, the device runs at the same time."""
+        """How many blocks of so many threads, with `shared` bytes of dynamic shared memory, the device runs at the same time; 0 if there is no room for a
+        cluster."""
         known = self._resident.get((threads, shared))
         if known is None:
             self.device.attach()
             if self.attributes.cluster_size > 1:
-                config = configuration(self, threads, shared)
-                known = int(call("cuOccupancyMaxActiveClusters", self.handle, config)) * self.attributes.cluster_size
+                known = self._clusters(threads, shared) * self.attributes.cluster_size
             else:
                 each = int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.handle, threads, shared))
                 known = each * self.device.multiprocessors
             self._resident[threads, shared] = known
         return known
+
+    def _clusters(self, threads: int, shared: int) -> int:
+        try:
+            return int(call("cuOccupancyMaxActiveClusters", self.handle, configuration(self, threads, shared)))
+        except DeviceError as error:
+            if error.status == "CUDA_ERROR_INVALID_CLUSTER_SIZE":  # of a GPU that has none of more than 8 blocks
+                return 0
+            raise
 
     def launch(self, stream: CudaStream, blocks: int, block: tuple[int, int, int], parameters: int, shared: int = 0) -> None:
         """Launch a one-dimensional grid of blocks, each with `shared` bytes of dynamic shared memory.
@@ -128,6 +140,10 @@ class CudaLaunch:
         made.sharedMemBytes = self.shared
         made.kernelParams = self.parameters
         return made
+
+
+def _attribute(name: str) -> Any:
+    return getattr(cuda.driver().CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
 
 
 def _load(device: CudaDevice, ptx: str, name: str) -> object:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from kdsl.runtime.array import Array
 
-MOST_DIMENSIONS: Final = 4
-"""Dimensions of an array at most."""
+MOST_DIMENSIONS: Final = 5
+"""Dimensions of an array at most: what a tensor map has."""
 MOST_ELEMENTS: Final = 1 << 47
 """Elements of an array at most, repeated ones counted: compiled code relies on it."""
 _MOST_STEPS: Final = 256

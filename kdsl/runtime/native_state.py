@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kdsl.runtime.layout import MOST_DIMENSIONS
 from kdsl.runtime.native import POSITIONAL, Builtin
 
 OURS: Final = 0
@@ -39,6 +40,8 @@ class Layout:
 
 
 _MOST_ROWS: Final = 16
+_WORDS: Final = 5 + 2 * MOST_DIMENSIONS
+"""Words that are made of an array at most: the class, three of the place, the element type, extents and strides."""
 _ROW: Final = struct.Struct("=QQ6Q")
 """The class, the reader, its places. Behind the rows are zeros."""
 _HEAD: Final = struct.Struct("=QQQ")
@@ -216,7 +219,7 @@ entry:
   %before = load i64, ptr %before.at
   %default = icmp ne i64 %before, 0
   %tensor = alloca %Tensor
-  %most = mul i64 %count, 13
+  %most = mul i64 %count, {words}
   %all = add i64 %most, 1
   %words = alloca i64, i64 %all
   %begin = getelementptr i64, ptr %words, i64 1
@@ -256,7 +259,7 @@ known:
 filled:
   %ndim.at = getelementptr %Tensor, ptr %tensor, i32 0, i32 3
   %ndim = load i32, ptr %ndim.at
-  %high = icmp ugt i32 %ndim, 4
+  %high = icmp ugt i32 %ndim, {dimensions}
   br i1 %high, label %missed, label %fits
 fits:
   %reader.at = getelementptr i64, ptr %row, i64 1
@@ -349,6 +352,7 @@ class Table:
     def __init__(self) -> None:
         head = object.__basicsize__  # what all objects have, whose last word is the class
         source = _SOURCE.replace("{class}", str(head - 8)).replace("{element}", str(head + 8))
+        source = source.replace("{dimensions}", str(MOST_DIMENSIONS)).replace("{words}", str(_WORDS))
         self._builtin = Builtin(source, "kdsl_state", POSITIONAL)
         self._rows = (ctypes.c_char * ((_MOST_ROWS + 1) * _ROW.size))()
         self._classes: list[type] = []

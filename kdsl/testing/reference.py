@@ -37,6 +37,7 @@ _NOTES: Final = {
     "Inline PTX": "What a text may hold, and what is assumed of it: [Hopper](hopper.md#inline-ptx).\n",
     "Exchange between lanes": """All lanes of the warp that have not returned reach it together. Lanes beyond the end of a partial warp, and lanes that have
 returned, take no part. `width` is 2, 4, 8, 16 or 32, known to the compiler: the shuffle stays within segments of so many lanes.
+Shuffles take numbers, `bool` and vectors; the numbers of a vector go one by one, those of 8 and 16 bits in words of 32.
 With `mask` the lanes that it names come together, wherever the call stands; each is in its own mask. Reductions of 32-bit integers are one `redux.sync`.
 """,
     "Atomic operations": """`array` is a `SliceMut` or a shared array; `index` is a number, or a tuple for an array of several dimensions; of elements that are
@@ -51,8 +52,9 @@ C++. The instruction carries both as they are written.
 
 An operation on a type that is not in its row is an error when the kernel is compiled. Sums of `bf16` are an instruction from `sm_90` on and a loop of
 `atom.cas` below. Of vectors (`SliceMut[f32x4]`, or `as_vectors`) each number is changed indivisibly, not the vector as a whole; those of 128 bits that
-`atomic_exchange` and `atomic_cas` move are one piece. `f16x2` works on every target, the others from `sm_90` on; sums of more than 4 bytes, and the
-smaller and larger, are in device memory only (PTX 8.1), moves of 128 bits need PTX 8.4. Numbers of `f32` and `f64` have no smaller or larger on any
+`atomic_load`, `atomic_store`, `atomic_exchange` and `atomic_cas` move are one piece (PTX 8.4). `f16x2`, and loads and stores, work on every target, the
+others from `sm_90` on; sums of more than 4 bytes, and the smaller and larger, are in device memory only (PTX 8.1). All others work on the shared arrays of
+other blocks of a cluster, too: `atomic_add(remote(counts, 1), i, 1)`. Numbers of `f32` and `f64` have no smaller or larger on any
 target; a loop does it:
 ```python
 import numpy as np

@@ -59,7 +59,7 @@ def test_a_width_that_there_is_not(width: str) -> None:
         "shuffle(x[0], True)",
         "shuffle(x, 0)",
         "shuffle_xor(x[0])",
-        "shuffle(x[0] > 0, 1)",
+        "shuffle((x[0], x[1]), 1)",
         "shuffle(x[0], 1, 8, 9, 9)",
         "shuffle(x[0], mask=3)",
     ],

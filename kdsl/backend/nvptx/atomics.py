@@ -22,7 +22,7 @@ from kdsl.lang.types import BF16, DType
 _I16: Final = ir.IntType(16)
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
-_STRONGEST: Final = {"load": "acquire", "store": "release"}
+STRONGEST: Final = {"load": "acquire", "store": "release"}
 """The order that stands behind the fence of a sequentially consistent access, `acq_rel` if not named here."""
 _ADDS_BF16: Final = 90
 """Least compute capability with an addition of bf16 (PTX ISA, "atom")."""
@@ -41,7 +41,7 @@ def atomic(builder: ir.IRBuilder, op: nodes.Atomic, address: Any, arguments: lis
     if op.op == "sub":  # there is no instruction for it
         given = [negated(builder, op.type, given[0])]
     name, _, suffix = lowering.ptx.partition(".")
-    strongest = _STRONGEST.get(op.op, "acq_rel")
+    strongest = STRONGEST.get(op.op, "acq_rel")
     order = strongest if op.order == "seq_cst" else op.order
     instruction = ".".join(part for part in (name, order, scope, space, suffix, kind) if part)
     if op.order == "seq_cst":

@@ -14,6 +14,7 @@ from kdsl.backend.nvptx.aliasing import Promise, promises
 from kdsl.ir import nodes
 from kdsl.ir.abi import MAP_ALIGNMENT, MAP_BYTES, Argument, Slot, SlotKind, layout
 from kdsl.lang.intrinsics import INTRINSICS, ToInstruction
+from kdsl.lang.intrinsics.clusters import ASYNCHRONOUS
 
 GLOBAL: Final = 1
 """LLVM's number of the global address space."""
@@ -58,6 +59,10 @@ class Entry:
         """Dimensions of the grid that are not always 1."""
         self.promises: dict[nodes.View, Promise] = promises(kernel)
         """What may be assumed of each view."""
+        self.filled_from_cluster = {
+            op.elements[0].memory for op in nodes.walk(kernel.body) if isinstance(op, nodes.Instruction) and op.name in ASYNCHRONOUS
+        }
+        """Barriers at which other blocks' stores complete."""
         self._arguments: dict[tuple[SlotKind, object, int], Any] = {}
         self._structs: dict[nodes.StructParameter, Any] = {}
         for packed, argument in zip(arguments, self.function.args, strict=True):

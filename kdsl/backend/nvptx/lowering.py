@@ -141,7 +141,7 @@ class Lowering:
             case nodes.Fence():
                 atomics.fence(b, op)
             case nodes.Instruction():
-                addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices]) for e in op.elements]
+                addresses = [self._memory.address(e.memory, [self._use(i) for i in e.indices], self._rank(e.remote)) for e in op.elements]
                 self._results[op] = instructions.emit(b, op, [self._use(a) for a in op.arguments], addresses, self._entry)
             case nodes.Sleep():
                 atomics.sleep(b, self._use(op.nanoseconds))

@@ -13,7 +13,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from kdsl.backend.llvm.module import memory_type, value_type
-from kdsl.backend.nvptx import assembly, atomics, failure
+from kdsl.backend.nvptx import assembly, atomics, caching, failure
 from kdsl.backend.nvptx.entry import CONSTANT, GLOBAL, SHARED, Entry, opaque
 from kdsl.backend.nvptx.instructions.clusters import remote_address
 from kdsl.backend.nvptx.row_checks import Row
@@ -142,7 +142,10 @@ class Memory:
         for lane, value in enumerate(values):
             whole = b.insert_element(whole, value, _I32(lane))
         address = self.address(op.memory, indices, rank, lanes=op.lanes)
-        self._scopes.mark(b.store(whole, address, align=op.memory.type.itemsize * op.lanes), op.memory)
+        if op.cache is not None:
+            caching.store(b, whole, address, op.memory.type.itemsize * op.lanes, op.cache)
+        else:
+            self._scopes.mark(b.store(whole, address, align=op.memory.type.itemsize * op.lanes), op.memory)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
@@ -169,7 +172,11 @@ class Memory:
         b = self._builder
         after = self._check(op, indices, rank)[1] if self._asks(op) else None
         stored = b.zext(value, _I8) if op.value.type.is_bool else value
-        self._scopes.mark(b.store(stored, self.address(op.memory, indices, rank, op.field), align=op.value.type.itemsize), op.memory)
+        address = self.address(op.memory, indices, rank, op.field)
+        if op.cache is not None:
+            caching.store(b, stored, address, op.value.type.itemsize, op.cache)
+        else:
+            self._scopes.mark(b.store(stored, address, align=op.value.type.itemsize), op.memory)
         if after is not None:
             b.branch(after)
             b.position_at_end(after)
@@ -332,8 +339,13 @@ class Memory:
             address = self._behind(self.column(memory, row.rest), memory, row.start(b))
         else:
             address = self.address(memory, indices, rank, field, lanes)
-        at = functools.partial(b.load, align=of.itemsize * (lanes or 1), typ=memory_type(of, lanes))
-        loaded = at(address if trial is None else self._noted(op, trial, indices, row, address))
+        if trial is not None:
+            address = self._noted(op, trial, indices, row, address)
+        held, size = memory_type(of, lanes), of.itemsize * (lanes or 1)
+        if op.cache is not None:
+            assert isinstance(memory, nodes.View)
+            return _value(b, of, caching.load(b, address, held, size, op.cache, constant=self._entry.promises[memory].constant))
+        loaded = b.load(address, align=size, typ=held)
         if isinstance(memory, nodes.SharedView):
             self._scopes.mark(loaded, memory)
         elif isinstance(memory, nodes.View):

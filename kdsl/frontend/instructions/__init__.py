@@ -7,7 +7,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from kdsl.frontend.context import Context
-from kdsl.frontend.instructions import barriers, bulk, clusters, copies, grid, inline, matrix, registers, votes, warpgroups, warps
+from kdsl.frontend.instructions import (
+    barriers,
+    bulk,
+    clusters,
+    copies,
+    grid,
+    inline,
+    matrix,
+    registers,
+    remote_stores,
+    votes,
+    warpgroups,
+    warps,
+)
 from kdsl.frontend.instructions.emit import Handler
 from kdsl.frontend.memory import refuse_vectors
 from kdsl.frontend.values import ArrayRef, Value, ViewRef, describe
@@ -23,6 +36,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **inline.HANDLERS,
     **matrix.HANDLERS,
     **registers.HANDLERS,
+    **remote_stores.HANDLERS,
     **votes.HANDLERS,
     **warpgroups.HANDLERS,
     **warps.HANDLERS,

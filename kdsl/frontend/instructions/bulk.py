@@ -133,7 +133,7 @@ def _coordinates(ctx: Context, row: Intrinsic, given: Given, places: Places, of:
     """Where a box begins, i32; far outside stays far outside."""
     found = items(given["coordinates"], places["coordinates"])
     if len(found) != of.rank:
-        names = ", ".join("ijkl"[: of.rank])
+        names = ", ".join("ijklm"[: of.rank])
         raise ctx.error(
             f"{row.name}(): `{of.name}` has {of.rank} dimensions, and {len(found)} coordinates are given", places["coordinates"],
             f"write ({names}{',' if of.rank == 1 else ''}), in the order of the array's dimensions",

@@ -39,7 +39,9 @@ _VECTOR_SUMS: Final = {
 _VECTOR_EXTREMES: Final = {
     f"{of}x{lanes}": AtomicVector(f"noftz.v{lanes}.{of}", False, (8, 1), 90) for of in ("f16", "bf16") for lanes in (2, 4, 8)
 }
-_MOVED: Final = {name: AtomicVector("b128", True, (8, 4), 90) for name in ("i32x4", "u32x4", "i64x2", "u64x2", "f32x4", "f64x2")}
+_OF_128_BITS: Final = ("i32x4", "u32x4", "i64x2", "u64x2", "f32x4", "f64x2")
+_MOVED: Final = {name: AtomicVector("b128", True, (8, 4), 90) for name in _OF_128_BITS}
+_READ_OR_WRITTEN: Final = {name: AtomicVector("b128", True, (8, 4), 70) for name in _OF_128_BITS}
 
 
 def _atomic(name: str, signature: str, lowering: ToAtomic, doc: str, **more: Any) -> Intrinsic:
@@ -63,8 +65,8 @@ atomic_exchange = _atomic("atomic_exchange", f"(array, index, value: T, {_WHERE}
 atomic_cas = _atomic("atomic_cas", f"(array, index, compare: T, value: T, {_WHERE}) -> T", ToAtomic("cas", "atom.cas", {}, {**_BITS, **_HALVES}, vectors=_MOVED), "Replace an element if it has the bits of `compare`; its old value.", **_RMW)
 atomic_inc = _atomic("atomic_inc", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("inc", "atom.inc", {"unsigned": "uinc_wrap"}, _COUNTS), "Add 1 to an element, or make it 0 if it is `limit` or more; its old value.", **_RMW)
 atomic_dec = _atomic("atomic_dec", f"(array, index, limit: u32, {_WHERE}) -> u32", ToAtomic("dec", "atom.dec", {"unsigned": "udec_wrap"}, _COUNTS), "Subtract 1 from an element, or make it `limit` if it is 0 or above `limit`; its old value.", **_RMW)
-atomic_load = _atomic("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, _ACCESSED, ("relaxed", "acquire", "seq_cst")), "Read an element that other threads may be changing.", memory="reads", isa="ld")
-atomic_store = _atomic("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, _ACCESSED, ("relaxed", "release", "seq_cst")), "Write an element that other threads may be reading.", memory="writes", isa="st")
+atomic_load = _atomic("atomic_load", f"(array, index, {_WHERE}) -> T", ToAtomic("load", "ld", {}, _ACCESSED, ("relaxed", "acquire", "seq_cst"), _READ_OR_WRITTEN), "Read an element that other threads may be changing.", memory="reads", isa="ld")
+atomic_store = _atomic("atomic_store", f"(array, index, value: T, {_WHERE}) -> None", ToAtomic("store", "st", {}, _ACCESSED, ("relaxed", "release", "seq_cst"), _READ_OR_WRITTEN), "Write an element that other threads may be reading.", memory="writes", isa="st")
 # Fences
 fence_block = row("fence_block", '(order: str = "seq_cst") -> None', ToFence("block"), 'Accesses of this thread before it come before those after it, for all threads of the block. Sequentially consistent, or with `order="acq_rel"` an acquire and a release only, which costs less.', **_FENCE)
 fence_cluster = row("fence_cluster", '(order: str = "seq_cst") -> None', ToFence("cluster"), "The same for all threads of the cluster; on the CPU for all threads of the device.", least_ptx=(7, 8), least_capability=90, **_FENCE)

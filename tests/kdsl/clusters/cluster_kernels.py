@@ -113,6 +113,30 @@ def outside(y: SliceMut[f32], rank: i64, index: i64) -> None:
     sync_cluster()
 
 
+@kernel(grid="x.shape[0] // 64", block=64, cluster=16)
+def of_sixteen(y: SliceMut[f32], x: Slice[f32]) -> None:
+    """Each block takes what the block half a cluster further has."""
+    tile = shared_array(64, f32)
+    t = thread_idx.x
+    tile[t] = x[thread_index()]
+    sync_cluster()
+    y[thread_index()] = remote(tile, (cluster_rank() + 8) % cluster_size())[t]
+    sync_cluster()
+
+
+@kernel(grid=("len(totals) * 3", 3), block=32, cluster=(3, 3))
+def of_nine(totals: SliceMut[i64]) -> None:
+    """The sum of the ranks of each cluster."""
+    total = shared_array(1, i64)
+    total[0] = 0
+    sync_cluster()
+    if thread_idx.x == 0:
+        atomic_add(remote(total, 0), 0, cluster_rank())
+    sync_cluster()
+    if cluster_rank() == 0 and thread_idx.x == 0:
+        totals[block_idx.x // 3] = total[0]
+
+
 @function
 def of_neighbour(array: SliceMut[f32], i: i64) -> f32:
     """An element of the next block's array."""

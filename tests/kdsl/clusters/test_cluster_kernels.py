@@ -14,6 +14,8 @@ from kdsl.testing import devices
 
 WITH_CLUSTERS = [d for d in devices() if d.name != "cpu" and d.capability >= (9, 0)]  # type: ignore[attr-defined]  # GPUs have one
 on_clusters = pytest.mark.parametrize("device", WITH_CLUSTERS, ids=str)
+on_large_clusters = pytest.mark.parametrize("device", [d for d in WITH_CLUSTERS if d.capability == (9, 0)], ids=str)  # type: ignore[attr-defined]
+"""An H100 or H200 takes clusters of 16 blocks."""
 on_all = pytest.mark.parametrize("device", [kdsl.device("cpu"), *WITH_CLUSTERS], ids=str)
 
 
@@ -103,6 +105,36 @@ def test_the_last_cluster_is_completed(device: Any, n: int) -> None:
     padded = np.zeros(64, np.float32)
     padded[:n] = x
     np.testing.assert_array_equal(y.numpy(), padded.reshape(2, 32)[::-1].reshape(-1)[:n])
+
+
+@on_large_clusters
+@pytest.mark.parametrize("clusters", [1, 2, 40])
+def test_sixteen_blocks(device: Any, clusters: int) -> None:
+    x = np.random.default_rng(clusters).standard_normal(clusters * 1024).astype(np.float32)
+    y = device.full(x.size, np.nan, f32)
+    for _ in range(3):  # by the long way and the short one
+        kernels.of_sixteen(y, device.array(x))
+    np.testing.assert_array_equal(y.numpy(), np.roll(x.reshape(clusters, 16, 64), 8, axis=1).reshape(-1))
+    with pytest.raises(LaunchError, match="does not consist of whole clusters of 16 x 1 x 1"):
+        kernels.of_sixteen(y, device.array(x[:-64]))
+
+
+@on_large_clusters
+@pytest.mark.parametrize("clusters", [1, 2, 40])
+def test_nine_blocks_along_two_dimensions(device: Any, clusters: int) -> None:
+    totals = device.full(clusters, -1, i64)
+    kernels.of_nine(totals)
+    np.testing.assert_array_equal(totals.numpy(), np.full(clusters, 36))
+
+
+@on_large_clusters
+def test_sixteen_blocks_in_a_graph(device: Any) -> None:
+    x = np.random.default_rng(5).standard_normal(2048).astype(np.float32)
+    given, y = device.array(x), device.full(x.size, np.nan, f32)
+    with kdsl.Graph(device) as graph:
+        kernels.of_sixteen(y, given)
+    graph.launch()
+    np.testing.assert_array_equal(y.numpy(), np.roll(x.reshape(2, 16, 64), 8, axis=1).reshape(-1))
 
 
 @on_clusters

@@ -17,6 +17,8 @@ EVERY = [
     kernels.far,
     kernels.outside,
     kernels.through_a_function,
+    kernels.of_sixteen,
+    kernels.of_nine,
 ]
 
 
@@ -50,6 +52,13 @@ def test_writing_and_counting_in_another_block() -> None:
     assert "st.shared::cluster.b32" in ptx
     assert ".extern .shared" in ptx
     assert "atom.relaxed.gpu.shared::cluster.add.s32" in kernels.histogram.ptx("sm_90")
+
+
+def test_large_clusters() -> None:
+    assert ".reqnctapercluster 16, 1, 1" in kernels.of_sixteen.ptx("sm_90")
+    assert ".reqnctapercluster 9, 1, 1" in kernels.of_nine.ptx("sm_90")
+    with pytest.raises(kdsl.KernelError, match=r"cluster=\(16, 1, 1\)\) cannot be compiled for sm_89 .* it needs compute capability 9.0"):
+        kernels.of_sixteen.ptx("sm_89")
 
 
 def test_a_value_that_another_block_may_have_changed_is_read_again() -> None:

@@ -68,7 +68,7 @@ def test_annotation_that_is_wrong_in_itself() -> None:
     def wrong(y: "Slice[f32, 2]") -> None:
         y[0, 0]
 
-    refused(lambda: kernel(grid=1)(wrong), "D2, D3 or D4", at='y: "Slice[f32, 2]"', hint="use a view")
+    refused(lambda: kernel(grid=1)(wrong), "D2, D3, D4 or D5", at='y: "Slice[f32, 2]"', hint="use a view")
 
 
 def test_elements_of_no_width() -> None:

@@ -14,6 +14,7 @@ from kdsl import (
     D2,
     D3,
     D4,
+    D5,
     Const,
     Slice,
     SliceMut,
@@ -197,6 +198,71 @@ def test_one_three_and_four_dimensions(gpu: Any) -> None:
         volumes(gpu.array(b), gpu.array(c), y, x)
         np.testing.assert_array_equal(y.numpy()[0].reshape(1, 4, 8), cut(b, (x, 2, 4), (1, 4, 8)))
         np.testing.assert_array_equal(y.numpy()[1].reshape(1, 1, 4, 8), cut(c, (x, 1, 2, 4), (1, 1, 4, 8)))
+
+
+@kernel(grid=1, block=32)
+def loaded_of_five(a: TensorMap[f32, D5], y: SliceMut[f32, D4], i: i32, j: i32, k: i32, m: i32, n: i32) -> None:
+    """One box of 1 x 2 x 3 x 4 x 8 elements."""
+    tile = shared_array((2, 3, 4, 8), f32)
+    full = shared_barriers(1)
+    if is_first_thread():
+        barrier_init(full, 0, 1)
+        fence_barrier_init()
+        tma_prefetch(a, (i, j, k, m, n))
+        barrier_arrive_expect(full, 0, tile.nbytes)
+        tma_load(tile, (), a, (i, j, k, m, n), full, 0)
+    sync_threads()
+    barrier_wait(full, 0, 0, timeout=LIMIT)
+    t = thread_index()
+    for p in range(2):
+        for q in range(3):
+            y[p, q, t // 8, t % 8] = tile[p, q, t // 8, t % 8]
+
+
+@kernel(grid=1, block=32)
+def written_of_five(c: TensorMap[f32, D5], x: Slice[f32, D4], i: i32, j: i32, k: i32, m: i32, n: i32, ADD: Const[bool]) -> None:
+    """Store or add a box of 1 x 2 x 3 x 4 x 8 elements."""
+    tile = shared_array((2, 3, 4, 8), f32)
+    t = thread_index()
+    for p in range(2):
+        for q in range(3):
+            tile[p, q, t // 8, t % 8] = x[p, q, t // 8, t % 8]
+    fence_async_proxy()
+    sync_threads()
+    if is_first_thread():
+        if ADD:
+            tma_reduce(c, (i, j, k, m, n), tile, ())
+        else:
+            tma_store(c, (i, j, k, m, n), tile, ())
+        commit_stores()
+        wait_stores(read=False)
+
+
+OF_FIVE = [(0, 0, 0, 0, 0), (2, 1, 1, 2, 4), (1, 3, 4, 5, 12), (3, 0, 0, 0, 0), (0, 4, 5, 6, 16)]
+
+
+@on_tensor_memory_gpus
+@pytest.mark.parametrize("place", [*OF_FIVE, (-1, 0, 0, 0, 0), (0, -1, -2, -3, -4)])
+def test_a_box_of_five_dimensions_is_read(gpu: Any, place: tuple[int, ...]) -> None:
+    a = whole((3, 4, 5, 6, 16), np.float32, 20, 1000) + 1
+    for given, host in ((gpu.array(a), a), (gpu.array(a).transpose(2, 0, 3, 1, 4), a.transpose(2, 0, 3, 1, 4))):
+        y = gpu.array(poisoned((2, 3, 4, 8)))
+        loaded_of_five(given, y, *place)
+        np.testing.assert_array_equal(y.numpy(), cut(host, place, (1, 2, 3, 4, 8))[0])
+
+
+@on_tensor_memory_gpus
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("place", OF_FIVE)
+def test_a_box_of_five_dimensions_is_written_and_nothing_outside(gpu: Any, place: tuple[int, ...], add: bool) -> None:
+    before, x = whole((3, 4, 5, 6, 16), np.float32, 21, 1000), whole((2, 3, 4, 8), np.float32, 22, 1000)
+    c = gpu.array(before)
+    written_of_five(c, gpu.array(x), *place, add)
+    wanted = np.zeros((8, 8, 8, 12, 24), np.float32)
+    wanted[:3, :4, :5, :6, :16] = before
+    box_of = wanted[tuple(slice(p, p + extent) for p, extent in zip(place, (1, 2, 3, 4, 8), strict=True))]
+    box_of[:] = box_of + x if add else x
+    np.testing.assert_array_equal(c.numpy(), wanted[:3, :4, :5, :6, :16])
 
 
 @kernel(grid=1, block=32)

@@ -49,6 +49,7 @@ OTHERS = [
         for of in (f32, f16, bf16)
         for add in (True, False)
     ],
+    *[(copies.written_of_five, {"ADD": add}) for add in (True, False)],
     *[(matrices.matmul, {"STAGES": stages}) for stages in (1, 4)],
     *[(found, {"STAGES": 4}) for found in (matrices.persistent, matrices.in_turn, matrices.in_pairs, matrices.wide)],
 ]

@@ -134,8 +134,8 @@ def test_checks_are_those_of_our_arrays() -> None:
         ((y, x[::2]), "stride of 2"),
         ((y, x.astype(np.float64)), "an array of f32; the argument is an array of f64"),
         ((np.broadcast_to(np.float32(1), (10,)), x), "stride of 0|read-only"),
-        ((y, np.float32(1)), r"the argument is .*1.0.* \(float32\)|1 to 4 dimensions"),
-        ((y, np.array(1, np.float32)), "the argument, a numpy.ndarray, cannot be taken: an array has 1 to 4 dimensions"),
+        ((y, np.float32(1)), r"the argument is .*1.0.* \(float32\)|1 to 5 dimensions"),
+        ((y, np.array(1, np.float32)), "the argument, a numpy.ndarray, cannot be taken: an array has 1 to 5 dimensions"),
         ((y, x.astype(np.complex64)), "no element type for NumPy's complex64"),
         ((y, "x"), r"or of another library; the argument is 'x' \(str\)"),
     ):

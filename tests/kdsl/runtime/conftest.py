@@ -57,6 +57,8 @@ class FakeDriver:
         self.fail: dict[str, int] = {}
         self.kernels: dict[str, Callable[[int, tuple[int, ...], list[int]], None]] = {}
         self.dynamic_shared: dict[str, int] = {}
+        self.large_clusters: set[int] = set()
+        """Functions whose clusters may have more than 8 blocks."""
         self.version = 13000
         self.resident = 2
         self.attributes: list[dict[str, int]] = []
@@ -308,10 +310,15 @@ class FakeDriver:
         (attribute,) = config.attrs
         assert (config.numAttrs, attribute.id.name) == (1, "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION")
         assert config.gridDimX == attribute.value.clusterDim.x
+        assert config.gridDimX <= 8 or int(function) in self.large_clusters
         return self.resident
 
     def do_cuFuncSetAttribute(self, function: Any, attribute: Any, value: int) -> None:
         self.in_context()
+        if attribute.name == "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED":
+            assert value == 1
+            self.large_clusters.add(int(function))
+            return
         assert attribute.name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
         self.dynamic_shared[str(int(function))] = value
 

@@ -66,11 +66,22 @@ def clusters(y: DisjointSlice[f32]) -> None:
         y[i] = 1.0
 
 
+@kernel(grid=elements("y"), block=128, cluster=12)
+def large_clusters(y: DisjointSlice[f32]) -> None:
+    """In clusters that not every GPU takes, with much shared memory."""
+    tile = shared_array(20_000, f32)
+    tile[0] = f32(cluster_rank())
+    sync_cluster()
+    i = thread_index()
+    if i in y:
+        y[i] = tile[0]
+
+
 @pytest.fixture
 def gpu(fake_driver: Any) -> CudaDevice:
     found = device()
     assert isinstance(found, CudaDevice)
-    for name in ("together", "together_in_clusters", "early", "clusters"):
+    for name in ("together", "together_in_clusters", "early", "clusters", "large_clusters"):
         fake_driver.kernels[name] = lambda *arguments: None
     return found
 
@@ -159,6 +170,35 @@ def test_clusters_that_wait_for_each_other_are_counted_as_such(gpu: CudaDevice, 
         together_in_clusters(gpu.zeros(4 * 128 + 1, f32))
     ((_, config),) = fake_driver.called("cuOccupancyMaxActiveClusters")
     assert (config.sharedMemBytes, config.blockDimX) == (80_000, 128)
+
+
+def test_clusters_of_more_than_8_blocks_are_asked_for(gpu: CudaDevice, fake_driver: Any) -> None:
+    clusters(gpu.zeros(300, f32))
+    assert not fake_driver.large_clusters
+    for _ in range(2):
+        large_clusters(gpu.zeros(300, f32))
+    ((function, config),) = fake_driver.called("cuOccupancyMaxActiveClusters")  # asked once
+    assert fake_driver.large_clusters == {int(function)}
+    assert (config.gridDimX, config.sharedMemBytes, config.blockDimX) == (12, 80_000, 128)
+    assert [launch[1] for launch in fake_driver.called("cuLaunchKernel")[-2:]] == [12, 12]
+
+
+@pytest.mark.parametrize("how", ["none", "refused"])
+def test_clusters_that_the_gpu_has_no_room_for(gpu: CudaDevice, fake_driver: Any, how: str) -> None:
+    if how == "none":
+        fake_driver.resident = 0
+    else:
+        fake_driver.fail["cuOccupancyMaxActiveClusters"] = 912
+    message = (
+        r"large_clusters: cuda:0 \(Fake GPU\) has no room for a cluster of 12 blocks, of 128 threads with 32 registers and 80128 bytes of shared "
+        r"memory. Declare @kernel\(cluster=…\) of at most 8 blocks, which every GPU with clusters takes, or make the blocks smaller"
+    )
+    with pytest.raises(LaunchError, match=message):
+        large_clusters(gpu.zeros(300, f32))
+    with pytest.raises(LaunchError, match=message), kdsl.Graph(gpu):
+        large_clusters(gpu.zeros(300, f32))
+    assert not fake_driver.called("cuLaunchKernel")
+    clusters(gpu.zeros(300, f32))  # of the others the driver speaks
 
 
 def test_launches_of_a_graph_have_barriers_of_their_own(gpu: CudaDevice, fake_driver: Any) -> None:

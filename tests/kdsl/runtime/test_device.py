@@ -112,7 +112,7 @@ def wrong(kind: type[Exception], words: str, action: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "words", "action"),
     [
-        wrong(ValueError, r"shape \(1, 1, 1, 2, 3\); pass .reshape\(-1\)", lambda: CPU.array(np.zeros((1, 1, 1, 2, 3), np.float32))),
+        wrong(ValueError, r"shape \(1, 1, 1, 1, 2, 3\); pass .reshape\(-1\)", lambda: CPU.array(np.zeros((1, 1, 1, 1, 2, 3), np.float32))),
         wrong(ValueError, r"shape \(\)", lambda: CPU.array(np.array(1.0))),
         wrong(TypeError, "a NumPy array is wanted, not list", lambda: CPU.array([1, 2])),  # type: ignore[arg-type]
         wrong(TypeError, "no element type for NumPy's complex128", lambda: CPU.array(np.zeros(3, complex))),

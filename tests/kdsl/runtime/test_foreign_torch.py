@@ -87,8 +87,8 @@ def test_launches(place: str) -> None:
     ("make", "words"),
     [
         (lambda at: torch.ones(3, dtype=torch.complex64, device=at), "complex64"),
-        (lambda at: torch.ones((), device=at), "1 to 4 dimensions, this one has 0"),
-        (lambda at: torch.ones(1, 1, 1, 1, 1, device=at), "1 to 4 dimensions, this one has 5"),
+        (lambda at: torch.ones((), device=at), "1 to 5 dimensions, this one has 0"),
+        (lambda at: torch.ones(1, 1, 1, 1, 1, 1, device=at), "1 to 5 dimensions, this one has 6"),
         (lambda at: torch._neg_view(torch.ones(3, device=at)), "(?i)neg"),
         (lambda at: torch.ones(3, device=at).to_sparse(), "(?i)sparse|layout"),
     ],

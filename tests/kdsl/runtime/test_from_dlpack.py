@@ -141,8 +141,8 @@ def test_the_last_reference_goes_in_another_thread() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "kind", "words"),
     [
-        ((), {}, ValueError, r"1 to 4 dimensions, this one has 0, its shape is \(\); make it one of one element, such as x.reshape\(1\)"),
-        ((1,) * 5, {}, ValueError, r"1 to 4 dimensions, this one has 5, its shape is \(1, 1, 1, 1, 1\); reshape it"),
+        ((), {}, ValueError, r"1 to 5 dimensions, this one has 0, its shape is \(\); make it one of one element, such as x.reshape\(1\)"),
+        ((1,) * 6, {}, ValueError, r"1 to 5 dimensions, this one has 6, its shape is \(1, 1, 1, 1, 1, 1\); reshape it"),
         ((4,), {"code": (5, 64, 1)}, TypeError, "no element type for DLPack's complex64; .*view it as real numbers"),
         ((4,), {"code": (2, 32, 4)}, TypeError, "no element type for DLPack's float32 x 4"),
         ((4,), {"code": (10, 8, 1)}, TypeError, "no element type for DLPack's code 10, bits 8"),

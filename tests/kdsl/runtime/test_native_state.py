@@ -54,8 +54,11 @@ def test_an_element_type_that_takes_more_to_tell_is_read_by_python(x: Any) -> No
     assert (type(form), host, address) == (foreign.Form, -1, x.ctypes.data)
 
 
-def test_five_dimensions_and_what_is_no_array() -> None:
-    assert isinstance(foreign.state(None, np.zeros((1, 1, 1, 1, 1))), tuple)
+def test_six_dimensions_and_what_is_no_array() -> None:
+    assert isinstance(foreign.state(None, np.zeros((1, 1, 1, 1, 1, 1))), tuple)
+    of_five = [np.zeros((1, 2, 3, 4, 5)) for _ in range(3)]
+    assert isinstance(foreign.state(None, *of_five), bytes)
+    assert len(foreign.state(None, *of_five)) == 8 * (1 + 3 * (5 + 2 * 5))
     for given in (5, None, "x", object()):
         assert foreign.state(None, given) is False
         assert foreign.state(None, np.zeros(3), given) is False

@@ -15,6 +15,7 @@ from kdsl import (
     D2,
     D3,
     D4,
+    D5,
     LaunchError,
     Slice,
     SliceMut,
@@ -88,6 +89,44 @@ def test_a_part_of_an_array(gpu: CudaDevice, fake_driver: Any) -> None:
     assert encoded(fake_driver) == ("BFLOAT16", 2, array.address + (8 * 64 + 16) * 2, [32, 8], [256], [32, 8], 2, 2)
     tensor_map(array.reshape(-1)[64:], (128,), l2_promotion=0)
     assert encoded(fake_driver) == ("BFLOAT16", 1, array.address + 128, [39 * 64], [16], [128], 0, 0)
+
+
+def test_five_dimensions(gpu: CudaDevice, fake_driver: Any) -> None:
+    array = gpu.zeros((2, 3, 5, 7, 64), f32)
+    tensor_map(array, (1, 2, 1, 7, 32), swizzle=128)
+    assert encoded(fake_driver) == (
+        "FLOAT32", 5, array.address, [64, 7, 5, 3, 2], [256, 1792, 8960, 26880], [32, 7, 1, 2, 1], 3, 3,
+    )  # fmt: skip
+    tensor_map(array.transpose(1, 3, 0, 2, 4)[:, 1:3], (2, 1, 1, 1, 8))
+    assert encoded(fake_driver)[2:6] == (array.address + 256, [64, 5, 2, 2, 3], [1792, 26880, 256, 8960], [8, 1, 1, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("make", "box", "options", "message"),
+    [
+        (lambda a: a, (1, 1, 1, 8), {}, r"the box \(1, 1, 1, 8\) has 4 dimensions, the array 5"),
+        (lambda a: a, (1, 1, 1, 1, 1, 8), {}, r"has 6 dimensions, the array 5"),
+        (lambda a: a, (257, 1, 1, 1, 8), {}, r"an extent outside of 1 to 256"),
+        (lambda a: a, (1, 1, 0, 1, 8), {}, r"an extent outside of 1 to 256"),
+        (lambda a: a, (1, 1, 1, 1, 6), {}, r"is 24 bytes of f32; it is a multiple of 16"),
+        (lambda a: a, (1, 1, 1, 1, 16), {"swizzle": 32}, r"is 64 bytes of f32; with swizzle 32 it is at most 32"),
+        (lambda a: a[:, :, :, :, 1:], (1, 1, 1, 1, 8), {}, r"begins 4 bytes behind a multiple of 16"),
+        (lambda a: a[:, ::-1], (1, 1, 1, 1, 8), {}, r"the stride of dimension 1 is -"),
+        (lambda a: a[:, :, :1].broadcast_to((2, 3, 5, 4, 12)), (1, 1, 1, 1, 8), {}, r"the stride of dimension 2 is 0 bytes"),
+        (lambda a: a.transpose(4, 3, 2, 1, 0), (1, 1, 1, 1, 4), {}, r"the last dimension of a tensor map lies side by side"),
+        (lambda a: a.reshape(-1)[: 240 * 2 * 3].reshape(2, 3, 4, 6, 10), (1, 1, 1, 1, 8), {}, r"stride of dimension 3 is 40 bytes"),
+    ],
+)  # fmt: skip
+def test_limits_of_five_dimensions(gpu: CudaDevice, fake_driver: Any, make: Any, box: Any, options: Any, message: str) -> None:
+    array = make(gpu.zeros((2, 3, 5, 4, 12), f32))
+    with pytest.raises(ValueError, match=message):
+        tensor_map(array, box, **options)
+    assert not fake_driver.called("cuTensorMapEncodeTiled")
+
+
+def test_there_are_no_six_dimensions(gpu: CudaDevice) -> None:
+    with pytest.raises(ValueError, match="1 to 5 dimensions, not 6"):
+        gpu.zeros((1, 1, 1, 1, 1, 8), f32)
 
 
 @pytest.mark.parametrize(("span", "code"), [(32, 1), (64, 2), (128, 3)])
@@ -365,6 +404,29 @@ def test_a_map_with_which_nothing_is_copied(gpu: CudaDevice, fake_driver: Any) -
         four(a, y)
     four(tensor_map(a, (1, 1, 4, 8)), y)
     assert run.arguments["a.shape.3"] == 8
+
+
+@kernel(grid=1, block=32)
+def of_five(a: TensorMap[f32, D5], x: i32) -> None:
+    tile = shared_array((2, 3, 4, 8), f32)
+    full = shared_barriers(1)
+    if is_first_thread():
+        barrier_init(full, 0, 1)
+        barrier_arrive_expect(full, 0, tile.nbytes)
+        tma_load(tile, (), a, (x, 0, 1, 2, 4), full, 0)
+
+
+def test_a_launch_cuts_boxes_of_five_dimensions(gpu: CudaDevice, fake_driver: Any) -> None:
+    run = Run(fake_driver, of_five)
+    a = gpu.zeros((6, 5, 4, 3, 16), f32)
+    for _ in range(3):
+        of_five(a, 1)
+    assert encoded(fake_driver)[3:6] == ([16, 3, 4, 5, 6], [64, 192, 768, 3840], [8, 4, 3, 2, 1])
+    assert [run.arguments[f"a.shape.{d}"] for d in range(5)] == [6, 5, 4, 3, 16]
+    with pytest.raises(LaunchError, match=r"TensorMap\[f32, D5\], which has 5 dimensions; the argument has 4"):
+        of_five(a[0], 1)
+    with pytest.raises(LaunchError, match=r"the stride of dimension 2 is 72 bytes"):
+        of_five(gpu.zeros((6, 5, 4, 3, 6), f32), 1)
 
 
 @kernel(grid=1, block=32)

@@ -3,7 +3,22 @@
 import numpy as np
 
 import kdsl
-from kdsl import Slice, SliceMut, atomic_add, atomic_exchange, f32, f32x4, kernel, shared_array, sync_threads, thread_idx, u64, u64x2
+from kdsl import (
+    Slice,
+    SliceMut,
+    atomic_add,
+    atomic_exchange,
+    atomic_load,
+    atomic_store,
+    f32,
+    f32x4,
+    kernel,
+    shared_array,
+    sync_threads,
+    thread_idx,
+    u64,
+    u64x2,
+)
 from kdsl.testing import sanitized
 
 CPU = kdsl.device("cpu")
@@ -30,6 +45,38 @@ def written_beside(x: Slice[f32x4], y: SliceMut[f32]) -> None:
 @kernel(grid=1, block=32)
 def outside(x: Slice[f32x4], y: SliceMut[f32x4]) -> None:
     atomic_add(y.unchecked, thread_idx.x // 16 + 1, x[0])
+
+
+@kernel(grid=3, block=48)
+def passed_on(y: SliceMut[u64x2], z: SliceMut[u64x2]) -> None:
+    """Stores and loads of all blocks, of shared memory that only a store has written, and after a barrier plain reads."""
+    t = thread_idx.x
+    s = shared_array(48, u64x2)
+    atomic_store(s, t, u64x2(u64(t)))
+    atomic_store(z, 0, atomic_load(s, t))
+    atomic_store(z, 1, atomic_load(y, 0))
+    sync_threads()
+    if s[47 - t].x != u64(47 - t) or y[1].x != u64(0):
+        atomic_store(z, 2, y[1])
+
+
+@kernel(grid=1, block=48)
+def read_beside(y: SliceMut[u64x2], z: SliceMut[u64x2]) -> None:
+    t = thread_idx.x
+    if t == 3:
+        atomic_store(y, 0, u64x2(u64(t)))
+    if t == 40:
+        z[0] = y[0]
+
+
+def test_loads_and_stores_race_with_plain_ones_only() -> None:
+    y, z = CPU.zeros(4, u64), CPU.zeros(6, u64)
+    with sanitized() as found:
+        passed_on(y, z)
+    assert not found
+    with sanitized() as found:
+        read_beside(y, z)
+    assert [(f.kind, f.array) for f in found] == [("race", "y")]
 
 
 def test_they_do_not_race_with_each_other() -> None:

@@ -28,13 +28,10 @@ def packed_of(kind: str) -> Any:
 
 
 def numbers_of_all_kinds() -> Matrix:
-    """Every exponent of f32 with significands that lie on, between and beside the numbers of narrower types; zeros, infinities, NaNs."""
-    random = np.random.default_rng(1)
-    significands = np.concatenate(
-        [random.integers(0, 1 << 23, 24), np.arange(8) << 20, (np.arange(16) << 19) + 1, (np.arange(16) << 19) - 1, np.arange(8) << 15]
-    )
-    bits = (np.arange(256)[:, None] << 23 | (significands & 0x7FFFFF)).astype(np.uint32).reshape(-1)
-    return np.concatenate([bits, bits | np.uint32(1 << 31)]).view(np.float32)
+    """Every upper half of an f32 with lower halves below, on and above each tie of narrower types, of which only f16 and tf32 have some there; so all roundings
+    to 8 bits and to bf16."""
+    low = np.array([0, 1, 0x0FFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0xF000, 0xFFFF], np.uint32)
+    return (np.arange(1 << 16, dtype=np.uint32)[:, None] << 16 | low).reshape(-1).view(np.float32)
 
 
 def rounded(x: Matrix, kind: str) -> Matrix:
@@ -70,6 +67,66 @@ def test_two_numbers_are_rounded_and_packed(device: Any, kind: str) -> None:
     found = y.numpy().view(HOST[kind]).reshape(-1, 2)
     same_numbers(found[:, 0], rounded(x, kind))
     same_numbers(found[:, 1], rounded(x[::-1], kind))
+
+
+@DEVICES
+@pytest.mark.parametrize("of", ["f16", "bf16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_16_bits_is_rounded_and_packed(device: Any, kind: str, of: str) -> None:
+    """What is too large for 8 bits saturates, infinities too; subnormals of either side are kept."""
+    needs(device, kind)
+    x, packed = np.arange(1 << 16, dtype=np.uint16).view(HOST[of]), packed_of(kind)
+    kernel = written(
+        f"y: SliceMut[{packed}], x: Slice[{of}]",
+        f"i = thread_index()\nif i in y:\n    y[i] = {kind}x2_bits(x[i], x[len(x) - 1 - i])",
+        64,
+        'elements("y")',
+    )
+    y = device.array(poison(len(x), packed))
+    kernel(y, device.array(x))
+    found = y.numpy().view(HOST[kind]).reshape(-1, 2)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        wanted = rounded(x.astype(np.float32), kind)
+    same_numbers(found[:, 0], wanted)
+    same_numbers(found[:, 1], wanted[::-1])
+
+
+@DEVICES
+@pytest.mark.parametrize("to", ["f16", "bf16", "i8", "u16"])
+@pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
+def test_every_float_of_8_bits_becomes_another_number(device: Any, kind: str, to: str) -> None:
+    needs(device, kind)
+    codes = np.arange(256, dtype=np.uint8)
+    exact = codes.view(HOST[kind]).astype(np.float64)
+    kernel = written(
+        f"y: SliceMut[{to}], x: Slice[u16]", f"low, high = bits_{kind}x2(x[thread_index()])\ny[thread_index()] = {to}(high)", 256
+    )
+    of = DTYPES[to]
+    y = device.array(poison(256, of))
+    kernel(y, device.array(codes.astype(np.uint16) << 8))
+    if of.is_float:
+        same_numbers(y.numpy(), exact.astype(of.numpy))
+    else:
+        np.testing.assert_array_equal(y.numpy(), np.clip(np.nan_to_num(exact, nan=0.0), of.minimum, of.maximum).astype(of.numpy))
+
+
+@pytest.mark.parametrize("of", ["f16", "bf16", "f32"])
+def test_the_host_rounds_to_8_bits_likewise(of: str) -> None:
+    """ml_dtypes against integers: the nearest of all codes by exact distance, the even one of two."""
+    x = numbers_of_all_kinds()[::97] if of == "f32" else np.arange(1 << 16, dtype=np.uint16).view(HOST[of])
+    with np.errstate(invalid="ignore"):
+        x = x.astype(np.float32)
+    x = x[np.isfinite(x)]
+    for kind in LARGEST:
+        codes = np.arange(128, dtype=np.uint8)
+        values = codes.view(HOST[kind]).astype(np.float64)
+        values = values[np.isfinite(values)]
+        size = np.minimum(np.abs(x.astype(np.float64)), values[-1])
+        above = np.minimum(np.searchsorted(values, size), len(values) - 1)
+        below = np.maximum(above - 1, 0)
+        low, high = size - values[below], values[above] - size
+        nearest = np.where((low < high) | ((low == high) & (below % 2 == 0)), below, above)
+        np.testing.assert_array_equal(rounded(x, kind).view(np.uint8), nearest | np.signbit(x) << 7)
 
 
 @DEVICES

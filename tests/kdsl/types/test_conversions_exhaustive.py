@@ -16,6 +16,7 @@ from numpy_grid import FLOATS, INTEGERS, NUMPY, TYPES, Array, assert_bits, every
 from numpy_grid import rounded as rounded_array
 
 from kdsl import Slice, SliceMut, bf16, elements, f16, f32, f64, i8, i16, i32, i64, kernel, thread_index, u8, u16, u32, u64
+from kdsl.lang.types import DTYPES, convert_constant
 from kdsl.testing import devices
 
 T = TypeVar("T")
@@ -128,6 +129,17 @@ def test_to_every_type(device: Any, of: str) -> None:
     with np.errstate(all="ignore"):
         for to, found in results.items():
             assert_bits(found.numpy(), converted_array(to, x), f"{to} of {of}", x)
+
+
+@pytest.mark.parametrize("of", [of for of in TYPES if np.dtype(NUMPY[of]).itemsize <= 2])
+def test_constants_likewise(of: str) -> None:
+    """What the compiler computes of values that it knows, all there are of 8 and 16 bits."""
+    x = every(of)
+    with np.errstate(invalid="ignore"):
+        given = (x.astype(np.float64) if of in FLOATS else x).tolist()
+        for to in TYPES:
+            found = np.array([convert_constant(DTYPES[to], v) for v in given], np.float64 if to in FLOATS else NUMPY[to])
+            assert_bits(found.astype(NUMPY[to]), converted_array(to, x), f"{to} of {of}", x)
 
 
 @every_device

@@ -8,6 +8,7 @@ from kdsl import (
     D2,
     D3,
     D4,
+    D5,
     Slice,
     SliceMut,
     atomic_add,
@@ -101,6 +102,14 @@ def copy4(x: Slice[i32, D4], y: SliceMut[i32, D4]) -> None:
         y[i, j, k, m] = element(x, i, j, k, m)
 
 
+@kernel(grid=("y.shape[0]", "y.shape[1]", "y.shape[2]"), block=32)
+def copy5(x: Slice[i32, D5], y: SliceMut[i32, D5]) -> None:
+    i, j, k = block_idx.x, block_idx.y, block_idx.z
+    for m in range(y.shape[3]):
+        for n in range(thread_idx.x, y.shape[4], 32):
+            y[i, j, k, m, n] = x[i, j, k, m, n]
+
+
 @kernel(grid=elements("out"))
 def at2(x: Slice[f32, D2], out: SliceMut[f32], row: i32, column: i32) -> None:
     i = thread_index()
@@ -113,6 +122,13 @@ def at4(x: SliceMut[i32, D4], out: SliceMut[f32], i: i32, j: i32, k: i32, m: i32
     n = thread_index()
     if n < 1:
         x[i, j, k, m] = 7
+
+
+@kernel(grid=elements("out"))
+def at5(x: SliceMut[i32, D5], out: SliceMut[f32], i: i32, j: i32, k: i32, m: i32, last: i32) -> None:
+    n = thread_index()
+    if n < 1:
+        x[i, j, k, m, last] = 7
 
 
 @kernel(grid=elements("rows"))

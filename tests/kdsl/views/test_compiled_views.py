@@ -23,8 +23,10 @@ EVERY = [
     kernels.product,
     kernels.scale3,
     kernels.copy4,
+    kernels.copy5,
     kernels.at2,
     kernels.at4,
+    kernels.at5,
     kernels.lengths,
     kernels.count,
 ]

@@ -1,4 +1,4 @@
-"""Views of 2 to 4 dimensions on every device: any strides, the same results as NumPy's."""
+"""Views of 2 to 5 dimensions on every device: any strides, the same results as NumPy's."""
 
 from __future__ import annotations
 
@@ -140,6 +140,23 @@ def test_four_dimensions_and_a_function(device: Any) -> None:
 
 
 @DEVICES
+def test_five_dimensions(device: Any) -> None:
+    host = np.arange(2 * 3 * 4 * 5 * 6, dtype=np.int32).reshape(2, 3, 4, 5, 6)
+    wanted = host[:, ::-1, 1:, ::2, ::-2].transpose(4, 0, 3, 1, 2)
+    y = device.zeros(wanted.shape, kdsl.i32)
+    for _ in range(3):  # by the long way and the short one
+        y.fill(-1)
+        kernels.copy5(device.array(host)[:, ::-1, 1:, ::2, ::-2].transpose(4, 0, 3, 1, 2), y)
+        assert np.array_equal(y.numpy(), wanted)
+    found = np.zeros(wanted.shape, np.int32)
+    if device.name == "cpu":  # an array of NumPy's, read by native code
+        for _ in range(3):
+            kernels.copy5(wanted, found)
+            assert np.array_equal(found, wanted)
+            found[:] = -1
+
+
+@DEVICES
 def test_atomic_operations_take_a_tuple(device: Any) -> None:
     which = RANDOM.integers(0, 6, 1000).astype(np.int32)
     totals = device.zeros((2, 3), kdsl.i32)
@@ -162,13 +179,14 @@ def test_a_read_outside_names_its_dimension(device: Any, row: int, column: int, 
 
 
 @DEVICES
-@pytest.mark.parametrize("dimension", range(4))
-def test_a_write_outside_names_its_dimension_and_writes_nothing(device: Any, dimension: int) -> None:
-    shape = (2, 3, 4, 5)
+@pytest.mark.parametrize(("rank", "dimension"), [*((4, d) for d in range(4)), *((5, d) for d in range(5))])
+def test_a_write_outside_names_its_dimension_and_writes_nothing(device: Any, rank: int, dimension: int) -> None:
+    shape = (2, 3, 4, 5, 6)[:rank]
     x = device.zeros(shape, kdsl.i32)
-    indices = [1, 1, 1, 1]
+    indices = [1] * rank
     indices[dimension] = shape[dimension]
-    kernels.at4(x, device.zeros(1, kdsl.f32), *indices)
+    at = kernels.at4 if rank == 4 else kernels.at5
+    at(x, device.zeros(1, kdsl.f32), *indices)
     with pytest.raises(
         kdsl.BoundsError, match=f"index {shape[dimension]} of dimension {dimension} is out of bounds for {shape[dimension]} elements"
     ):

@@ -13,6 +13,7 @@ from kdsl.backend.cpu.turns import each_lane
 from kdsl.backend.llvm.module import memory_type, value_type
 from kdsl.ir import nodes
 from kdsl.lang.intrinsics import INTRINSICS, ToAtomic
+from kdsl.lang.vectors import VECTORS
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
@@ -21,7 +22,7 @@ _I128: Final = ir.IntType(128)
 
 
 def _atomic(e: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
-    b, (element,), count = e.builder, op.elements, len(op.results)
+    b, (element,), count = e.builder, op.elements, VECTORS[str(op.options["vector"])].lanes
     of = element.memory.type
     lowering = INTRINSICS[op.name].lowering
     assert isinstance(lowering, ToAtomic)
@@ -36,18 +37,18 @@ def _atomic(e: Emission, op: nodes.Instruction) -> Sequence[Lanes]:
         address = b.gep(e.storage.start(element.memory), [of_lane(index)], source_etype=memory_type(of))
         given = [of_lane(a) for a in arguments]
         olds = (
-            _moved(e, op, address, given)
+            _moved(e, op, lowering.op, address, given, count)
             if whole
             else [_changed(e, op, lowering.op, address, number, given[number]) for number in range(count)]
         )
-        for number, old in enumerate(olds):
+        for number, old in enumerate(olds[: len(op.results)]):
             row = b.insert_element(b.extract_value(results, number), old, lane)
             results = b.insert_value(results, row, number)
         return results
 
-    nothing = ir.Constant(ir.LiteralStructType([value_type(of, e.width)] * count), None)
+    nothing = ir.Constant(ir.LiteralStructType([value_type(of, e.width) for of in op.results]), None)
     made = each_lane(e, e.mask, turn, nothing)
-    return [Vector(b.extract_value(made, number)) for number in range(count)]
+    return [Vector(b.extract_value(made, number)) for number in range(len(op.results))]
 
 
 def _changed(e: Emission, op: nodes.Instruction, kind: Any, address: Any, number: int, value: Any) -> Any:
@@ -63,17 +64,22 @@ def _changed(e: Emission, op: nodes.Instruction, kind: Any, address: Any, number
     return Turn(e, one, place).old([value])
 
 
-def _moved(e: Emission, op: nodes.Instruction, address: Any, numbers: list[Any]) -> list[Any]:
-    """All of a vector, as an integer; its old numbers. Blocks run on several threads, so what is not shared memory is changed by one instruction."""
-    b, memory, count = e.builder, op.elements[0].memory, len(op.results)
-    kind = value_type(op.results[0], count)
+def _moved(e: Emission, op: nodes.Instruction, what: str, address: Any, numbers: list[Any], count: int) -> list[Any]:
+    """All of a vector, as an integer; its old numbers. Blocks run on several threads, so what is not shared memory is touched by one instruction."""
+    b, memory = e.builder, op.elements[0].memory
+    kind = value_type(memory.type, count)
     given = [_joined(b, kind, numbers[first : first + count]) for first in range(0, len(numbers), count)]
     order = str(op.options["order"])
     if isinstance(memory, nodes.Array | nodes.SharedView):
         old = b.load(address, align=16, typ=_I128)
-        new = given[0] if len(given) == 1 else b.select(b.icmp_unsigned("==", old, given[0]), given[1], old)
-        accesses = [old, b.store(new, address, align=16)]
-    elif len(given) == 1:
+        accesses = [old]
+        if given:
+            new = b.select(b.icmp_unsigned("==", old, given[0]), given[1], old) if what == "cas" else given[0]
+            accesses.append(b.store(new, address, align=16))
+    elif what == "load":
+        old = b.load_atomic(address, ORDERS[order], 16, typ=_I128)
+        accesses = [old]
+    elif what in ("store", "exchange"):
         old = b.atomic_rmw("xchg", address, given[0], ORDERS[order])
         accesses = [old]
     else:

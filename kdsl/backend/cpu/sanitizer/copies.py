@@ -13,7 +13,9 @@ from kdsl.backend.cpu.lanes import I64, Lanes, Uniform
 from kdsl.backend.cpu.sanitizer import layout
 from kdsl.backend.cpu.sanitizer.accesses import copy_entry
 from kdsl.backend.cpu.sanitizer.code import POINTER, WORD, Code, word
+from kdsl.backend.cpu.sanitizer.granules import Touch
 from kdsl.ir import nodes
+from kdsl.lang.vectors import VECTORS
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.sanitizer.emission import SanitizedEmission
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _ROW: Final = 16
 """Bytes of a row of a matrix that `ldmatrix` and `stmatrix` move."""
 _EVERYTHING: Final = (1 << 64) - 1
+_TOUCHES: Final[dict[str, Touch]] = {"atomic_load": "look", "atomic_store": "replace", "atomic_exchange": "replace"}
+"""How atomic operations touch memory, where not as "atomic"."""
 
 
 @contextmanager
@@ -66,20 +70,12 @@ def _copy(e: SanitizedEmission, op: nodes.Instruction) -> Any:
 
 def _atomic(e: SanitizedEmission, op: nodes.Instruction) -> Any:
     """An atomic operation on a vector."""
-    (element,) = op.elements
-    count: Lanes = Uniform(e.i64(len(op.results)))
-    alignment = len(op.results) * element.memory.type.itemsize if isinstance(element.memory, nodes.View) else 1
+    (element,), of = op.elements, VECTORS[str(op.options["vector"])]
+    count: Lanes = Uniform(e.i64(of.lanes))
+    alignment = of.itemsize if isinstance(element.memory, nodes.View) else 1
     indices = [e.value(i) for i in element.indices]
-    site = e.sites.element(op, 0)
-    return e.arrays.look(
-        "replace" if op.name == "atomic_exchange" else "atomic",
-        site,
-        element.memory,
-        indices,
-        counts=count,
-        alignment=alignment,
-        mask=e.mask,
-    )
+    touch = _TOUCHES.get(op.name, "atomic")
+    return e.arrays.look(touch, e.sites.element(op, 0), element.memory, indices, counts=count, alignment=alignment, mask=e.mask)
 
 
 def _matrices(e: SanitizedEmission, op: nodes.Instruction) -> Any:

@@ -1,6 +1,7 @@
 """Barriers in shared memory, named barriers, fences between proxies (PTX ISA, "Parallel Synchronization and Communication Instructions").
 
-Arrivals release and waits acquire, among the threads of the block, as the instructions do that name nothing else.
+Arrivals release and waits acquire, among the threads of the block, as the instructions do that name nothing else. Waits for stores of other blocks acquire
+from the cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _wait(e: Emission) -> Sequence[Any]:
     began = assembly.value(b, "mov.u64 $0, %globaltimer;", _I64) if timeout else None
     b.branch(ask)
     b.position_at_end(ask)
-    passed = assembly.holds(b, "mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2;", address, parity)
+    passed = assembly.holds(b, f"mbarrier.try_wait.parity{_acquire(e)}.shared::cta.b64 p, [$1], $2;", address, parity)
     if began is None:
         b.cbranch(passed, done, ask)
         b.position_at_end(done)
@@ -64,7 +65,11 @@ def _wait(e: Emission) -> Sequence[Any]:
 
 def _test(e: Emission) -> Sequence[Any]:
     address = assembly.shared_address(e.builder, e.addresses[0])
-    return (assembly.holds(e.builder, "mbarrier.test_wait.parity.shared.b64 p, [$1], $2;", address, e.arguments[0]),)
+    return (assembly.holds(e.builder, f"mbarrier.test_wait.parity{_acquire(e)}.shared.b64 p, [$1], $2;", address, e.arguments[0]),)
+
+
+def _acquire(e: Emission) -> str:
+    return ".acquire.cluster" if e.op.elements[0].memory in e.entry.filled_from_cluster else ""
 
 
 def _fence_barrier_init(e: Emission) -> Sequence[Any]:

@@ -10,6 +10,7 @@ import pytest
 import kdsl
 from kdsl import (
     D2,
+    D5,
     Const,
     Slice,
     SliceMut,
@@ -32,6 +33,9 @@ from kdsl import (
     sync_threads,
     thread_index,
     tma_load,
+    tma_load_multicast,
+    tma_prefetch,
+    tma_reduce,
     tma_store,
     u8,
     unroll,
@@ -95,6 +99,44 @@ def test_coordinates_stand_innermost_first() -> None:
     (store,) = re.findall(r"bulk_group \[%rd\d+, \{(%r\d+), (%r\d+)\}\]", ptx)
     assert re.search(rf"mov.b32\s+{store[0]}, 16;", ptx)
     assert load[0] == store[1]  # n
+
+
+@kernel(grid=2, block=32, cluster=2)
+def of_five(a: TensorMap[f32, D5], c: TensorMap[f32, D5], i: i32, j: i32, k: i32, m: i32) -> None:
+    tile = shared_array((2, 2, 3, 4, 8), f32)
+    full = shared_barriers(1)
+    if is_first_thread():
+        barrier_init(full, 0, 1)
+        fence_barrier_init()
+        tma_prefetch(a, (i, j, k, m, 16))
+        tma_load(tile, 1, a, (i, j, k, m, 20), full, 0)
+        tma_load_multicast(tile, 0, a, (i, j, k, m, 24), full, 0, 3, evict="last")
+        tma_store(c, (i, j, k, m, 28), tile, 1)
+        tma_reduce(c, (i, j, k, m, 32), tile, 0, op="add")
+        commit_stores()
+        wait_stores()
+
+
+def test_five_dimensions() -> None:
+    ptx = of_five.ptx("sm_90a")
+    number, address = r"%r\d+", r"\[%rd?\d+"
+    box = rf"\{{({number}), ({number}), ({number}), ({number}), ({number})\}}\]"
+    forms = [
+        rf"cp.async.bulk.prefetch.tensor.5d.L2.global.tile {address}, {box};",
+        rf"cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes {address}\], {address}, {box}, {address}\];",
+        r"cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint "
+        rf"{address}\], {address}, {box}, {address}\], %rs\d+, %rd\d+;",
+        rf"cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group {address}, {box}, {address}\];",
+        rf"cp.reduce.async.bulk.tensor.5d.global.shared::cta.add.tile.bulk_group {address}, {box}, {address}\];",
+    ]
+    found = [re.findall(form, ptx) for form in forms]
+    assert [len(copies) for copies in found] == [1] * 5
+    outer = {copies[0][1:] for copies in found[:3]}
+    assert len(outer) == 1  # m, k, j, i
+    for (copy,), column in zip(found, (16, 20, 24, 28, 32), strict=True):
+        assert re.search(rf"mov.b32\s+{copy[0]}, {column};", ptx)
+    report = assemble(ptx, "sm_90a")
+    assert (report.stack, report.spills) == (0, 0)
 
 
 @kernel(grid=1, block=32)
