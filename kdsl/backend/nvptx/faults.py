@@ -31,6 +31,9 @@ _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);"
 _NEGATION: Final = re.compile(r"\b(?:neg\.s32(\s+)(%\w+)|sub\.s32(\s+)(%\w+), (\S+)), (%\w+);")
 _EXTREME: Final = re.compile(r"\b(?:min|max)\.s32\s+%\w+, (%\w+), (%\w+|-?\d+);")
 _BELOW_THE_END: Final = re.compile(r"\bsetp\.(lt|le|gt|ge)\.u(32|64)(\s+)(%\w+), (%\w+), -(\d+);")
+_NARROWED: Final = re.compile(r"\bcvt\.[\w.]*(?:f16|e4m3x2|e5m2x2)\.f32\b")
+_WIDENED: Final = re.compile(r"\bcvt\.u32\.u16\s+(%\w+),")
+_MASKED: Final = re.compile(r"\band\.b(16|32)(\s+)(%\w+), (%\w+), (-?\d+);")
 
 Moves = dict[str, set[str]]
 """The names that moves lead to from an operand, or the operands that they come from."""
@@ -60,6 +63,9 @@ def without_faulty_forms(ptx: str) -> str:
     Behind an exchange of lanes that a mask names, which each group of lanes makes by itself, ptxas takes the warp for as much together as in front of it, so
     that an exchange of all lanes does not wait for the other groups. In a function with such masks the mask of all lanes is computed, where ptxas takes nothing
     for granted.
+
+    Of two floats that are narrowed ptxas makes one instruction (`F2FP.F16.F32.PACK_AB`), also where bits of each are cleared before both are stored together, or
+    one is stored beside another number; then it only takes the half apart, and clears nothing (13.0). So `x & c` is ~(~x | ~c) in functions that narrow.
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
     return "\n}\n".join(map(_function, text.split("\n}\n")))
@@ -73,12 +79,28 @@ def _function(ptx: str) -> str:
         ptx = _all_lanes_meet(ptx, masks)
     if has_groups or (_CALL.search(ptx) and _EXCHANGE.search(ptx)):
         ptx = _BARRIER.sub(r"barrier.\1", ptx)
+    if _NARROWED.search(ptx):
+        ptx = _bits_are_cleared(ptx)
     to_names: Moves = {}
     from_operands: Moves = {}
     for to, origin in _MOVE.findall(ptx):
         to_names.setdefault(origin, set()).add(to)
         from_operands.setdefault(to, set()).add(origin)
     return _negations_keep_their_sign(_miscounted_loops_stay(ptx, to_names, from_operands), to_names, from_operands)
+
+
+def _bits_are_cleared(ptx: str) -> str:
+    """Write `x & c` of 16 bits, and of 32 that were 16, another way."""
+    widened = set(_WIDENED.findall(ptx))
+
+    def written(found: re.Match[str]) -> str:
+        bits, space, result, x, constant = found.groups()
+        if bits == "32" and x not in widened:
+            return found[0]
+        inverse = f"not.b{bits}{space}"
+        return f"{{ .reg .b{bits} %a; {inverse}%a, {x}; or.b{bits}{space}%a, %a, {~int(constant)}; {inverse}{result}, %a; }}"
+
+    return _MASKED.sub(written, ptx)
 
 
 def _masks_of_all(ptx: str, masks: set[str]) -> set[str]:
