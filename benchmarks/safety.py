@@ -31,6 +31,7 @@ ONLY = {
     "matmul_cache_blocked": "cpu",
     "matmul_wide": "sm_90",
     "matmul_hopper": "sm_90",
+    "matmul_held": "sm_90",
     "matmul_parts": "sm_90",
     "matmul_sum_of_parts": "sm_90",
     "matmul_tf32": "sm_90",

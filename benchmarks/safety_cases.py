@@ -356,6 +356,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         convert,
         matmul_3xtf32,
         matmul_border,
+        matmul_held,
         matmul_hopper,
         matmul_mma,
         matmul_parts,
@@ -405,6 +406,11 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    def held(of: Arrays, sequences: int) -> Case:
+        c, a, b = operands(of, sequences, bf16)
+        work = matmul_hopper.Work(blocks=matmul_held.blocks_of(*c.shape[2:], 132), alpha=1.0, accumulate=0)
+        return Case(held_kernel, (c.array, a.array, b.array, of.normal("bias", n), work))
+
     def pipelined(of: Arrays, sequences: int) -> Case:
         c, a, b = operands(of, sequences, f32)
         return Case(pipelined_kernel, (c.array, a.array, b.array, convert.Ending(alpha=1.0, accumulate=0)))
@@ -440,6 +446,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    held_kernel = matmul_held.product(bf16, bf16, 4, bias=True)
     mma_kernel = matmul_mma.product(bf16, bf16, schedules.SCHEDULES["mma"]["128x256"], each=8)
     pipelined_kernel = matmul_pipelined.product(
         schedules.SCHEDULES["pipelined"]["pipelined 64x128"], a_across=False, b_across=False, rest=False
@@ -457,6 +464,7 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         "matmul_hopper, bf16": hopper(bf16, "128x256", False),
         "matmul_hopper, bf16, GELU": hopper(bf16, "128x128 in turn", True),
         "matmul_hopper, tf32": hopper(f32, "128x256", False),
+        "matmul_held": held,
         "matmul_pipelined": pipelined,
         "matmul_border": border,
         "matmul_parts": in_parts(parts_kernel, False),

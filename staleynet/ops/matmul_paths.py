@@ -14,6 +14,7 @@ from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
 from staleynet.kernels import (
     matmul_3xtf32,
     matmul_border,
+    matmul_held,
     matmul_hopper,
     matmul_mma,
     matmul_parts,
@@ -51,6 +52,8 @@ LITTLE = 1024
 """So many elements of C for each multiprocessor, in rows beyond whole rounds of tiles, are computed likewise."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
+PASSING_HELD = 25 << 20
+"""The same for a C whose operands are small, which stay if C makes room first: half of the cache."""
 MANY = 1 << 20
 """Elements of C from which on threads with four of them each are enough to occupy a large GPU."""
 
@@ -194,20 +197,27 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
         return
 
     def multiply(out: Matrix, alpha: float, accumulate: int) -> None:
-        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = "128x128 in turn" if own.gelu else _schedule("wgmma", out, k, (a_across, b_across))
-        schedule = SCHEDULES["wgmma"][name]
-        mapped = out.in_rows
-        ways = {
-            "mapped": mapped,
-            "pairs": not mapped and out.in_vectors(2),
-            "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
-            "c_passes": p * q * m * n * out.base.dtype.itemsize > PASSING,
-        }
+        steps, mapped, nbytes = -(-k * element.itemsize // ROW_BYTES), out.in_rows, p * q * m * n * out.base.dtype.itemsize
+        can_hold = element.itemsize == 2 and mapped and p * q == 1 and steps <= matmul_held.STEPS
+        blocks = matmul_held.blocks_of(m, n, _multiprocessors(c.base)) if can_hold else 0
+        name = _schedule("held" if blocks else "wgmma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["held"][name]
+        if isinstance(schedule, matmul_held.Schedule):
+            ways: dict[str, Any] = {"steps": steps, "c_passes": nbytes > PASSING_HELD}
+            work = Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
+        else:
+            if own.gelu:  # it is hidden where one warpgroup multiplies while the other one finishes its tile
+                name = "128x128 in turn"
+                schedule = SCHEDULES["held"][name]
+            ways = {
+                "mapped": mapped,
+                "pairs": not mapped and out.in_vectors(2),
+                "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
+                "c_passes": nbytes > PASSING,
+            }
+            work = _work(out, schedule, alpha, accumulate)
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(
-            out.array, *operands(schedule), offsets, _work(out, schedule, alpha, accumulate)
-        )
+        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(out.array, *operands(schedule), offsets, work)
 
     through(multiply, c, 1, epilogue, direct=direct)
 
@@ -383,8 +393,11 @@ def _chosen(family: str, c: Matrix, shape: tuple[int, int, int, int], across: tu
 
 
 @functools.cache
-def _wgmma_kernel(element: Any, result: Any, name: str, **options: bool) -> Kernel:
-    return matmul_hopper.product(element, result, SCHEDULES["wgmma"][name], **options)
+def _wgmma_kernel(element: Any, result: Any, name: str, **options: Any) -> Kernel:
+    schedule = SCHEDULES["held"][name]
+    if isinstance(schedule, matmul_held.Schedule):
+        return matmul_held.product(element, result, **options)
+    return matmul_hopper.product(element, result, schedule, **options)
 
 
 @functools.cache

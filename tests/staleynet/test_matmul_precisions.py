@@ -13,10 +13,11 @@ import pytest
 import kdsl
 import kdsl.testing
 from kdsl import bf16, f16, f32
+from staleynet.kernels import matmul_held
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, Version, matmul, row_major
 from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
-from staleynet.ops.schedules import SCHEDULES, forced, mma_alone, suits
+from staleynet.ops.schedules import SCHEDULES, asked, forced, mma_alone, suits
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -281,6 +282,55 @@ def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
         ending: dict[str, Any] = {"bias": bias, "activation": "gelu"}
         for accumulate in (False, True):
             check(device, precision, (64, 257, 8192), elements=(element, element, result), **ending, accumulate=accumulate, gap=1, seed=21)
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5])
+@pytest.mark.parametrize("element", [bf16, f16], ids=str)
+def test_blocks_that_hold_their_rows(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch, element: Any, shares: int) -> None:
+    """In all layouts, with all endings, at edges of m, n and k, and with blocks of one tile and of none."""
+    if device.target != "sm_90":
+        pytest.skip("a way for Hopper")
+    monkeypatch.setattr(matmul_held, "blocks_of", lambda m, n, _: -(-m // matmul_held.ROWS) * shares)
+    precision: Precision = "bf16" if element is bf16 else "f16"
+    with forced("held", "128x128 held"):
+        for size, turned in itertools.product(
+            [(300, 520, 96), (257, 1032, 512), (64, 72, 505)], itertools.product((False, True), repeat=3)
+        ):
+            check(device, precision, size, elements=(element, element, element), turned=turned, gap=8, seed=41)
+        bias = np.random.default_rng(42).standard_normal(520).astype(np.float32)
+        for result, accumulate in itertools.product((element, f32), (False, True)):
+            ways: dict[str, Any] = {"elements": (element, element, result), "alpha": -0.5, "accumulate": accumulate}
+            check(device, precision, (300, 520, 256), **ways, seed=43)
+            check(device, precision, (300, 520, 200), **ways, bias=bias, seed=44)
+            check(device, precision, (300, 520, 8), **ways, bias=bias, activation="gelu", seed=45)
+        monkeypatch.setattr(matmul_paths, "PASSING_HELD", 0)
+        check(device, precision, (300, 520, 320), elements=(element, element, element), seed=46)
+        assert asked("held")
+
+
+def test_holding_rows_changes_no_bit(device: kdsl.Device) -> None:
+    if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:
+        pytest.skip("the size is for 132 multiprocessors")
+    random = np.random.default_rng(47)
+    a, b = (random.standard_normal((1, 1, *shape)).astype(np.float32) for shape in ((8190, 510), (510, 1000)))
+    results = []
+    for name in ("128x128 held", "128x128 in turn", "128x256"):
+        c = place(device, np.full((1, 1, 8190, 1000), np.nan, np.float32), bf16, turned=False)
+        with forced("held", name):
+            matmul(
+                c,
+                place(device, a, bf16, turned=False, gap=2),
+                place(device, b, bf16, turned=False),
+                m=8190,
+                n=1000,
+                k=510,
+                precision="bf16",
+            )
+            assert asked("held")
+        results.append(c.array.numpy().view(np.uint16))
+    assert not np.isnan(results[0].view(ml_dtypes.bfloat16).astype(np.float32)).any()
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULES["mma"] if name != "32x16"])

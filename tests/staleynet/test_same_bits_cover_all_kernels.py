@@ -62,7 +62,7 @@ COMPARED = {
     "matmul_combine": PRODUCTS,
     "matmul_sum_of_parts": "test_sum_of_parts.py::test_the_bits_are_those_of_numpy",
 }
-EXCEPTIONS = dict.fromkeys(("matmul_mma", "matmul_hopper", "matmul_parts", "matmul_tf32", "matmul_3xtf32"), TENSOR_CORES)
+EXCEPTIONS = dict.fromkeys(("matmul_mma", "matmul_hopper", "matmul_held", "matmul_parts", "matmul_tf32", "matmul_3xtf32"), TENSOR_CORES)
 
 
 def declared() -> set[str]:
