@@ -97,16 +97,16 @@ def product(
     tiles = ring(element, ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across, held=steps)
     DEPTH, A_SHAPE, B_SHAPE = tiles.depth, tiles.left, tiles.right
     load_left, load_right, multiply = tiles.load_left, tiles.load_right, tiles.multiply
-    inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
+    INNER, inner_b = 2 + int(not a_across), 2 + int(not b_across)
     put, send = storing(result, bias=bias, gelu=gelu, passes=c_passes)
 
     @kernel(
         grid=("w.blocks",),
         block=128 * (GROUPS + 1),
         requires=(
-            f"a.shape[{inner_a}] == b.shape[{inner_b}]",
-            f"a.shape[{inner_a}] <= {steps * DEPTH}",
-            f"c.shape[2] == a.shape[{5 - inner_a}]",
+            f"a.shape[{INNER}] == b.shape[{inner_b}]",
+            f"a.shape[{INNER}] <= {steps * DEPTH}",
+            f"c.shape[2] == a.shape[{5 - INNER}]",
             f"c.shape[3] == b.shape[{5 - inner_b}]",
             "c.shape[0] == a.shape[0] == b.shape[0] == 1",
             "c.shape[1] == a.shape[1] == b.shape[1] == 1",
@@ -130,6 +130,7 @@ def product(
         each = (across + shares - 1) // shares
         y, begin = u32(block_idx.x) // shares, u32(block_idx.x) % shares * each
         end = min(across, begin + each)
+        depth = (a.shape[INNER] + DEPTH - 1) // DEPTH  # `steps`; were it a constant, LLVM would take short loops apart, and ptxas add waits
         wait_for_dependencies()
         if me == GROUPS:
             decrease_registers(40)
@@ -138,19 +139,20 @@ def product(
                 prefetch_map(b)
                 k = 0
                 for x in range(begin, end):
-                    for step in range(steps):
+                    for step in range(depth):
                         s = k % STAGES
                         barrier_wait(empty, s, k // STAGES + 1)
                         if x == begin:
-                            barrier_arrive_expect(held, step, ROWS * ROW_BYTES)
-                            load_left(left, a, held, step, 0, 0, y * ROWS, step * DEPTH)
+                            h = step % steps  # which it is
+                            barrier_arrive_expect(held, h, ROWS * ROW_BYTES)
+                            load_left(left, a, held, h, 0, 0, y * ROWS, step * DEPTH)
                         barrier_arrive_expect(full, s, COLUMNS * ROW_BYTES)
                         load_right(right, b, full, s, 0, 0, u32(x * COLUMNS), step * DEPTH)
                         k += 1
                 launch_dependents()
         else:
             increase_registers(232)
-            k = me * steps
+            k = me * depth
             if me == 1:
                 barrier_arrive_named(1, 256)  # the first turn is that of warpgroup 0
             for x in range(begin + u32(me), end, u32(GROUPS)):
@@ -162,14 +164,14 @@ def product(
                         shift[i] = offsets[its_column] if its_column < len(offsets) else 0.0
                 barrier_sync(1 + me, 256)
                 first = shuffle(u32(k), 0)  # so that the assembler knows that all lanes have the same stage
-                for step in range(steps):
-                    s, turn = (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
+                for step in range(depth):
+                    h, s, turn = u32(step) % steps, (first + u32(step)) % STAGES, (first + u32(step)) // STAGES
                     if x < begin + u32(GROUPS):
-                        barrier_wait(held, step, 0)
+                        barrier_wait(held, h, 0)
                     barrier_wait(full, s, turn)
                     wgmma_fence()
-                    multiply(upper, left, u32(step), right, s, 0)
-                    multiply(lower, left, u32(step), right, s, 64)
+                    multiply(upper, left, h, right, s, 0)
+                    multiply(lower, left, h, right, s, 64)
                     wgmma_commit()
                     wgmma_wait(1)
                     if step >= 1 and thread_idx.x % 128 == 0:
@@ -177,8 +179,8 @@ def product(
                 barrier_arrive_named(2 - me, 256)  # its first products queue behind this tile's last ones
                 wgmma_wait(0)
                 if thread_idx.x % 128 == 0:
-                    barrier_arrive(empty, (first + u32(steps) - 1) % STAGES)
-                k += GROUPS * steps
+                    barrier_arrive(empty, (first + u32(depth) - 1) % STAGES)
+                k += GROUPS * depth
                 for piece in unroll(COLUMNS // WIDE):
                     if thread_idx.x % 128 == 0:
                         wait_stores()
