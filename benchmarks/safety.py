@@ -35,6 +35,8 @@ ONLY = {
     "matmul_parts": "sm_90",
     "matmul_sum_of_parts": "sm_90",
     "matmul_tf32": "sm_90",
+    "matmul_tf32_beside": "sm_90",
+    "matmul_turn_heads": "sm_90",
     "matmul_3xtf32": "sm_90",
 }
 """Kernels that are for one kind of device."""

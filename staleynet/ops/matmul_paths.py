@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
+from kdsl import Array, Kernel, bf16, f16, f32, tensor_map, u32
 from staleynet.kernels import (
     matmul_3xtf32,
     matmul_border,
@@ -20,9 +20,10 @@ from staleynet.kernels import (
     matmul_parts,
     matmul_pipelined,
     matmul_tf32,
+    matmul_tf32_beside,
     matmul_wide,
 )
-from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, combine
+from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, Heads, combine, turn_heads
 from staleynet.kernels.matmul_border import Border
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
@@ -243,8 +244,24 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
             out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], *work)
         )
 
+    def beside(out: Matrix, made: Matrix, heads: int, work: tuple[float, int]) -> None:
+        copy, schedule, stages = room_for_copy(b), SCHEDULES["tf32"][name], -(-steps // BOX)
+        progress = c.base.device.empty(parts * -(-made.shape[3] // schedule.columns) * matmul_tf32_beside.LINE, u32)
+        blocks = parts * heads * BOX // 64 * -(-b.shape[2] // 64)
+        # Valid: the contract compares extents, a thread writes elements of its own, and there are more threads than counters.
+        _heads_kernel()(copy.array, b.turned.array, progress, Heads(part=stages * BOX, head=heads * BOX, blocks=blocks))
+        rounding, plain = (tensor_map(x.array, (1, 1, BOX, BOX), swizzle=128, tf32=x is not copy) for x in (b.turned, copy))
+        # Valid: the contract compares extents, a tile is written by one block, a box of the copy by one warp, and it is read when it is counted.
+        _beside_kernel(name, c_across, parts, heads)(
+            out.array, _rounding(left, BOX), plain, rounding, progress, _work(made, schedule, *work)
+        )
+
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         made, work = out.turned if c_across else out, (alpha, accumulate)
+        heads = _copied_before(made, b, SCHEDULES["tf32"][name], -(-steps // BOX)) if copies else 0
+        if heads:
+            beside(out, made, heads, work)
+            return
         first = _columns_copied_first(made, b, SCHEDULES["tf32"][name]) if copies else 0
         if first == 0:
             launch(out, *_either_way(turned_copy(b) if copies else b, f32), work)
@@ -257,6 +274,15 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
         launch(two, copy.rows(first, rest), False, work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32, spread=True)
+
+
+def _copied_before(c: Matrix, b: Matrix, schedule: Any, stages: int) -> int:
+    """The stages of each part along k, of so many, that are copied before a product that copies the rest of its B, given as its transpose (p, q, n, k), beside;
+    0 where the schedule does not do that, blocks have more than one tile (C is parts x q, m x n), or the copy engine cannot read B as it lies."""
+    parts, q, m, n = c.shape
+    tiles = parts * -(-m // schedule.rows) * -(-n // schedule.columns)
+    fits = q * b.shape[0] * b.shape[1] == 1 and tiles <= _multiprocessors(c.base) and turns_in_fours(b) and b.turned.in_rows
+    return matmul_tf32_beside.heads_of(stages) if schedule.beside and fits else 0
 
 
 def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
@@ -413,6 +439,16 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 @functools.cache
 def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int, ahead: bool) -> Kernel:
     return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts, ahead=ahead)
+
+
+@functools.cache
+def _heads_kernel() -> Kernel:
+    return turn_heads()
+
+
+@functools.cache
+def _beside_kernel(name: str, c_across: bool, parts: int, heads: int) -> Kernel:
+    return matmul_tf32_beside.product(SCHEDULES["tf32"][name], c_across=c_across, parts=parts, heads=heads)
 
 
 @functools.cache

@@ -250,6 +250,44 @@ def test_an_operand_of_tf32_is_copied_ahead(device: kdsl.Device, monkeypatch: py
     assert found == [768, 768]
 
 
+def test_an_operand_of_tf32_is_copied_beside_the_products(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With edges, parts along k, both orders of C, and in many runs of a graph, on two streams at once: bits are those of a copy made before."""
+    if device.target != "sm_90":
+        pytest.skip("a way for Hopper")
+    found: list[int] = []
+    choose = matmul_paths._copied_before
+
+    def recorded(*what: Any) -> int:
+        found.append(choose(*what))
+        return found[-1]
+
+    monkeypatch.setattr(matmul_paths, "_copied_before", recorded)
+    with forced("tf32", "128x256 beside"):
+        for size in ((512, 700, 8192), (700, 512, 4128), (1000, 2100, 1032), (2100, 1000, 132)):
+            check(device, "tf32", size, turned=(True, False, False), alpha=0.5, accumulate=True, gap=4, seed=48)
+    assert found == [12, 8, 16, 2]
+    m, n, k = 512, 1536, 8192
+    random = np.random.default_rng(49)
+    results, graphs = {}, {}
+    a, b = (random.standard_normal((1, 1, *shape)).astype(np.float32) for shape in ((m, k), (k, n)))
+    left, right = place(device, a, f32, turned=True), place(device, b, f32, turned=False)
+    for name in ("128x256 copied", "128x256 beside", "128x256 beside"):
+        c = place(device, np.full((1, 1, m, n), np.nan, np.float32), f32, turned=False)
+        with forced("tf32", name):
+            matmul(c, left, right, m=m, n=n, k=k, precision="tf32")
+            with kdsl.Graph(device) as graph:
+                for _ in range(20):
+                    matmul(c, left, right, m=m, n=n, k=k, precision="tf32")
+        results[graph], graphs[graph] = c, device.stream()
+    for graph, stream in graphs.items():
+        graph.launch(stream)
+    for stream in graphs.values():
+        stream.synchronize()
+    bits = [c.array.numpy().view(np.uint32) for c in results.values()]
+    for other in bits[1:]:
+        np.testing.assert_array_equal(other, bits[0])
+
+
 def test_what_adds_parts_of_tf32_is_spread(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """C has 5.8 blocks for each multiprocessor; with twice as many rows it has more than find room at a time."""
     if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:

@@ -11,8 +11,18 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_border, matmul_held, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
-from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_small
+from staleynet.kernels import (
+    matmul_3xtf32,
+    matmul_border,
+    matmul_held,
+    matmul_hopper,
+    matmul_mma,
+    matmul_parts,
+    matmul_tf32,
+    matmul_tf32_beside,
+    matmul_wide,
+)
+from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_heads, turn_small
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -95,6 +105,16 @@ def test_tf32_with_k_across(name: str) -> None:
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
     if schedule.copies:
         assert spills(matmul_tf32.product(schedule, b_across=False, c_across=True, ahead=True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(("parts", "c_across", "heads"), [(5, False, 26), (1, True, 32)])
+def test_tf32_that_copies_beside_its_products(parts: int, c_across: bool, heads: int) -> None:
+    ptx = matmul_tf32_beside.product(SCHEDULES["tf32"]["128x256 beside"], parts=parts, c_across=c_across, heads=heads).ptx("sm_90a")
+    assert re.search(r"(ld|atom)\S*\.acquire\.gpu", ptx)
+    assert re.search(r"(red|atom)\S*\.release\.gpu", ptx)
+    assert "fence.proxy.async.global" in ptx
+    assert assemble(ptx, "sm_90a").spills == 0
+    assert spills(turn_heads(), "sm_90a") == 0
 
 
 def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_done() -> None:
