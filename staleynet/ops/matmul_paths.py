@@ -105,7 +105,7 @@ def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue
         if b_across and family == "fp32" and p == q == 1:
             rows, columns = _in_whole_rounds(m, n, SCHEDULES["fp32"][name], _multiprocessors(c.base))
         inner = out.rows(0, rows).columns(0, columns)
-        upper = left.columns(0, rows) if a_across else left.rows(0, rows)
+        upper = left if rows == m else left.columns(0, rows) if a_across else left.rows(0, rows)  # a copy has more, up to whole vectors
         each = next((each for each in (4, 2) if inner.in_vectors(each)), 1)
         # Valid: the contracts compare all extents, and each thread writes elements of its own tile of C.
         _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
