@@ -151,11 +151,11 @@ def install(patch: pytest.MonkeyPatch) -> Launches:
         assert found.parts == given[2]
         found.write(c, ended(w.alpha * found.sums.pop(sums.address), offsets, ways["bias"], ways["gelu"]), 1.0, w.accumulate)
 
-    def in_parts(out: Array, left: Any, right: Any, parts: int, e: Any) -> None:
+    def in_parts(precision: str, out: Array, left: Any, right: Any, parts: int, e: Any) -> None:
         if parts == 1:
             found.write(out, product(left, right), e.alpha, e.accumulate)
             return
-        each = steps_of_part(left.shape[3], parts)
+        each = steps_of_part(precision, left.shape[3], parts)
         assert (parts - 1) * each < left.shape[3]
         for part in range(parts):
             along = slice(part * each, (part + 1) * each)
@@ -166,15 +166,15 @@ def install(patch: pytest.MonkeyPatch) -> Launches:
     def tf32(given: Any, _: Any, c: Array, a: Array, b: Array, later: Array, source: Array, w: Any) -> None:
         _, b_across, c_across, parts, ahead = given
         made = c.transpose(0, 1, 3, 2) if c_across else c
-        in_parts(made, turned(seen(a), True), turned(seen(b), b_across), parts, w)
+        in_parts("tf32", made, turned(seen(a), True), turned(seen(b), b_across), parts, w)
         if ahead:
             seen(later)[...] = turned(seen(source), True)
 
     def three(given: Any, _: Any, c: Array, a: Array, b: Array, w: Any) -> None:
-        in_parts(c, turned(seen(a), given[1]), turned(seen(b), given[2]), given[3], w)
+        in_parts("3xtf32", c, turned(seen(a), given[1]), turned(seen(b), given[2]), given[3], w)
 
     def mma(given: Any, _: Any, c: Array, a: Array, b: Array, w: Any) -> None:
-        found.write(c, product(turned(seen(a), given[3]), turned(seen(b), given[4])), w.alpha, w.accumulate)
+        in_parts(given[0].name.replace("f32", "tf32"), c, turned(seen(a), given[3]), turned(seen(b), given[4]), given[6], w)
 
     def combine(given: Any, _: Any, c: Array, sums: Array, offsets: Array, e: Any) -> None:
         found.parts = given[1]

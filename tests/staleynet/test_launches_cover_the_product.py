@@ -11,6 +11,7 @@ import pytest
 
 from kdsl import bf16, f16, f32
 from staleynet.ops.matmul import Operand, Precision, matmul
+from staleynet.ops.matmul_operands import parts_along_k
 from tests.staleynet.modelled_launches import MULTIPROCESSORS, Launches, Modelled, install, seen
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
@@ -85,6 +86,18 @@ def test_each_element_of_c_is_computed_once(launches: Launches, device: Modelled
             check(
                 device, launches, precision, size, gap=gap, layouts=layouts[way % 8], elements=types[way % len(types)], ending=way // 2 % 8
             )
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_parts_along_k_are_the_same_on_all_devices_and_for_all_layouts(launches: Launches, precision: Precision) -> None:
+    """What `parts_along_k` says, also where C lies transposed and its rows and columns are exchanged."""
+    wanted = [(40, 24, 4096), (200, 300, 4132), (300, 130, 2400)]
+    for size in wanted:
+        m, n, k = size
+        parts = parts_along_k(precision, m, n, k, 1)
+        for (number, device), layouts in itertools.product(enumerate(DEVICES.values()), itertools.product((False, True), repeat=3)):
+            assert check(device, launches, precision, size, layouts=layouts, gap=4 * (number % 2), ending=number % 4) == parts
+    assert parts_along_k(precision, *wanted[0], 1) > 1
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
