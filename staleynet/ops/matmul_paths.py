@@ -29,14 +29,14 @@ from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import (
+    STAGE_BYTES,
     Matrix,
+    along_k,
     no_matrix,
     nothing,
     on_hopper,
     packed,
     partial_products,
-    parts_along_k,
-    parts_in_stages,
     room_for_copy,
     steps_of_part,
     turn_into,
@@ -83,33 +83,35 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
     if not on_hopper(c.base) or takes_mma_alone():
         _mma(c, a, b, precision, parts, epilogue)
     elif precision == "3xtf32":
-        _three(c, a, b, epilogue)
+        _three(c, a, b, parts, epilogue)
     elif precision == "tf32" and (_is_across(a, f32) or _is_across(b, f32)):
-        _tf32(c, a, b, epilogue)
+        _tf32(c, a, b, parts, epilogue)
     else:
-        _wgmma(c, a, b, precision, epilogue)
+        _wgmma(c, a, b, precision, parts, epilogue)
 
 
-def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    """The same in fp32 on the ordinary cores of a GPU; the bits are those of the other fp32 kernels."""
+def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, each_part: int, epilogue: Epilogue) -> None:
+    """The same in fp32 on the ordinary cores of a GPU, in parts of so many steps of k; the bits are those of the other fp32 kernels."""
     has_engine = on_hopper(c.base)
-    (left, a_across), (right, b_across) = (_either_way(x, f32, across=True) if has_engine else _in_fours(x) for x in (a, b))
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    k = left.shape[2] if a_across else left.shape[3]
-    if has_engine and b_across:
-        right = _in_whole_fours(right)
-    in_fours = left.in_vectors(4) and right.in_vectors(4)
-    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
+    (whole_a, a_across), (whole_b, b_across) = (_either_way(x, f32, across=True) if has_engine else _in_fours(x) for x in (a, b))
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+    def product(sums: Matrix, alpha: float, accumulate: int) -> None:
+        for out, x, y in along_k(sums, _turned(whole_a, a_across), _turned(whole_b, b_across), parts, each_part):
+            multiply(out, _turned(x, a_across), _turned(y, b_across), alpha, accumulate)
+
+    def multiply(out: Matrix, left: Matrix, right: Matrix, alpha: float, accumulate: int) -> None:
+        k = left.shape[2] if a_across else left.shape[3]
+        if has_engine and b_across:
+            right = _in_whole_fours(right)
+        in_fours = left.in_vectors(4) and right.in_vectors(4)
+        family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
         p, q, m, n = out.shape
         name = _schedule(family, out, k, (a_across, b_across))
         rows, columns = m, n
         if b_across and family == "fp32" and p == q == 1:
             rows, columns = _in_whole_rounds(m, n, SCHEDULES["fp32"][name], _multiprocessors(c.base))
         inner = out.rows(0, rows).columns(0, columns)
-        upper = left.columns(0, rows) if a_across else left.rows(0, rows)
+        upper = left if rows == m else left.columns(0, rows) if a_across else left.rows(0, rows)  # a copy has more, up to whole vectors
         each = next((each for each in (4, 2) if inner.in_vectors(each)), 1)
         # Valid: the contracts compare all extents, and each thread writes elements of its own tile of C.
         _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
@@ -165,7 +167,7 @@ def _blocks_that_add(c: Matrix, parts: int, spread: bool) -> tuple[int, bool]:
     return each, spread
 
 
-def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
+def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     element = ELEMENTS[precision]
     if precision == "tf32":
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
@@ -180,7 +182,6 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
             return [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
         return [left.array, right.array]
 
-    parts = parts_in_stages(m, n, k * element.itemsize, p * q)
     direct = c.in_rows or not epilogue.accumulate
     own = epilogue if parts > 1 or direct else replace(epilogue, bias=None, gelu=False)  # the kernel's; else `through` ends the sums
     ending: dict[str, Any] = {"bias": own.bias is not None, "gelu": own.gelu}
@@ -223,11 +224,10 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
     through(multiply, c, 1, epilogue, direct=direct)
 
 
-def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
+def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
     p, q, m, n = c.shape
-    parts = parts_along_k("tf32", m, n, a.shape[3], p * q, equal=False)
-    steps = steps_of_part(a.shape[3], parts)
+    steps = steps_of_part("tf32", a.shape[3], parts)
     both = _is_across(a, f32) and _is_across(b, f32)
     name = _chosen("tf32", c, (m, n, steps, p * q * parts), (True, True)) if both else ""
     copies = both and SCHEDULES["tf32"][name].copies
@@ -298,13 +298,11 @@ def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
     return int(first * schedule.columns) if rounds_of_rest < rounds else 0
 
 
-def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
-    p, q, m, n = c.shape
-    parts = parts_along_k("3xtf32", m, n, a.shape[3], p * q, equal=False)
+def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     (left, a_across), (right, b_across) = _either_way(a, f32), _either_way(b, f32)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("3xtf32", out, steps_of_part(a.shape[3], parts), (a_across, b_across))
+        name = _schedule("3xtf32", out, steps_of_part("3xtf32", a.shape[3], parts), (a_across, b_across))
         # Valid: as above.
         _three_kernel(name, a_across, b_across, parts)(
             out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate)
@@ -319,21 +317,20 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         (left, a_across), (right, b_across) = ((packed(x, f32, round_to_tf32=True), False) for x in (a, b))
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
+    k = a.shape[3]
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        k = left.shape[2 if a_across else 3]
-        name = _schedule("mma", out, k, (a_across, b_across))
+        name = _schedule("mma", out, steps_of_part(precision, k, parts), (a_across, b_across))
         schedule = SCHEDULES["mma"][name]
-        cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % schedule.row_bytes
+        whole = schedule.row_bytes if parts == 1 else parts * STAGE_BYTES
+        cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % whole
         on_cpu = out.base.device.target == "cpu"
         each = 1 if on_cpu else next(count for count in (16 // out.base.dtype.itemsize, 2, 1) if out.in_vectors(count))
         most = out.shape[0] * out.shape[1] * -(-out.shape[2] // schedule.rows) * -(-out.shape[3] // schedule.columns)
         blocks = most if on_cpu else min(most, schedule.resident * _multiprocessors(out.base))
         ways = {"edges": bool(cut), "batch": out.shape[0] * out.shape[1] > 1, "early": on_hopper(out.base)}
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, **ways)(
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, parts, **ways)(
             out.array, left.array, right.array, Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
         )
 
@@ -386,8 +383,9 @@ def _along(x: Matrix, element: Any) -> Matrix:
     return x if _is_ready(x, element) else packed(x, element)
 
 
-def _split(x: Matrix, across: bool, parts: int) -> Matrix:
-    return x.turned.split(parts).turned if across else x.split(parts)
+def _turned(x: Matrix, across: bool) -> Matrix:
+    """Matrices with k along their rows from those that may be given transposed, and the other way round."""
+    return x.turned if across else x
 
 
 def _rounding(x: Matrix, rows: int) -> Any:
@@ -475,8 +473,10 @@ def _border_kernel(a_across: bool, rest: bool) -> Kernel:
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, **options: bool) -> Kernel:
-    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, **options)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, parts: int, **options: bool) -> Kernel:
+    return matmul_mma.product(
+        element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, parts=parts, **options
+    )
 
 
 @functools.cache

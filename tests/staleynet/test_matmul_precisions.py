@@ -16,7 +16,7 @@ from kdsl import bf16, f16, f32
 from staleynet.kernels import matmul_held
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, Version, matmul, row_major
-from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
+from staleynet.ops.matmul_operands import parts_along_k, steps_of_part
 from staleynet.ops.schedules import SCHEDULES, asked, forced, mma_alone, suits
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
@@ -204,17 +204,16 @@ def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
 
 
-@pytest.mark.parametrize("precision", ["tf32", "3xtf32"])
+@pytest.mark.parametrize("precision", [precision for precision in PRECISIONS if precision != "fp32"])
 def test_a_last_part_that_is_shorter(device: kdsl.Device, precision: Precision) -> None:
-    """On Hopper; elsewhere parts have the same length."""
-    size = (200, 300, 4132 if precision == "tf32" else 2084)
-    m, n, k = size
-    parts = parts_along_k(precision, m, n, k, 1, equal=False)
-    assert 1 < parts != parts_along_k(precision, m, n, k, 1)
-    assert k % steps_of_part(k, parts)
-    for turned in itertools.product((False, True), repeat=2):
-        check(device, precision, size, turned=(*turned, False), seed=27)
-    check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
+    """By less than a stage of k, and by more."""
+    for m, n, k in ((40, 24, 4132), (40, 24, 2400), *([(200, 300, 4132), (200, 300, 6208)] if device.target != "cpu" else [])):
+        parts = parts_along_k(precision, m, n, k, 1)
+        assert parts > 1
+        assert k % steps_of_part(precision, k, parts)
+        for turned in itertools.product((False, True), repeat=2):
+            check(device, precision, (m, n, k), turned=(*turned, False), seed=27)
+        check(device, precision, (m, n, k), turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
 
 
 @pytest.mark.parametrize("name", SCHEDULES["tf32"])
@@ -309,9 +308,9 @@ def test_what_adds_parts_of_tf32_is_spread(device: kdsl.Device, monkeypatch: pyt
 def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
     """With a last part that has less of k than the others, in all layouts, with all endings."""
     if device.target == "cpu":
-        pytest.skip("the CPU has parts of equal length")
+        pytest.skip("kernels for a GPU")
     precision: Precision = {bf16: "bf16", f16: "f16", f32: "tf32"}[element]  # type: ignore[assignment]
-    assert parts_in_stages(200, 300, 4104 * element.itemsize, 1) > 1
+    assert parts_along_k(precision, 200, 300, 4104, 1) > 1
     for turned in itertools.product((False, True), repeat=2):
         check(device, precision, (200, 300, 4104), elements=(element, element, element), turned=(*turned, False), seed=18)
     for result in (element, f32):
@@ -402,15 +401,6 @@ def test_rows_that_the_copy_engine_does_not_write(device: kdsl.Device, monkeypat
     check(device, "bf16", (300, 64, 512), elements=(bf16, bf16, bf16), batch=(2, 3), turned=(True, True, False), seed=26)
 
 
-def test_parts_in_stages_depend_on_the_shape_and_the_elements_alone() -> None:
-    assert parts_in_stages(256, 256, 2 * 8192, 1) == 16
-    assert parts_in_stages(256, 768, 2 * 8192, 1) == 5
-    assert parts_in_stages(512, 512, 2 * 16384, 1) == 4
-    assert parts_in_stages(512, 2048, 2 * 8192, 1) == 1
-    assert parts_in_stages(256, 256, 2 * 1024, 1) == 1
-    assert parts_in_stages(256, 256, 2 * 8192, 2) == 1
-
-
 def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("fp32", 512, 2048, 8192, 1) == 4
     assert parts_along_k("fp32", 4096, 4096, 4096, 1) == 1
@@ -422,12 +412,16 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("3xtf32", 256, 256, 8192, 1) == 32
     assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
     assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
-    assert parts_along_k("tf32", 512, 1536, 8192, 1) == 4
-    assert parts_along_k("tf32", 512, 1536, 8192, 1, equal=False) == 5
-    assert steps_of_part(8192, 5) == 1664
-    for parts in range(1, 20):  # no part is empty
-        found = parts_along_k("tf32", 64, 64, 512 * parts + 31, 1, equal=False)
-        assert (found - 1) * steps_of_part(512 * parts + 31, found) < 512 * parts + 31
+    assert parts_along_k("bf16", 256, 256, 8192, 1) == parts_along_k("f16", 256, 256, 8192, 1) == 16
+    assert parts_along_k("bf16", 256, 768, 8192, 1) == 5
+    assert steps_of_part("bf16", 8192, 5) == 1664
+    assert parts_along_k("tf32", 512, 1536, 8192, 1) == 5
+    assert steps_of_part("tf32", 8192, 5) == 1664
+    assert parts_along_k("tf32", 256, 256, 1024, 1) == 1
+    for precision, parts in itertools.product(("tf32", "bf16"), range(1, 20)):  # no part is empty
+        for k in (512 * parts + 31, 512 * parts + 1, 512 * parts - 63):
+            found = parts_along_k(precision, 64, 64, k, 1)
+            assert (found - 1) * steps_of_part(precision, k, found) < k
 
 
 @pytest.mark.parametrize(
