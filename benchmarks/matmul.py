@@ -73,7 +73,7 @@ def cases() -> list[Case]:
                 Case(width, inner, 8192, a_transposed=True, b_transposed=False),
             ]
     found += [Case(8192, 1024, 512), Case(512, 512, 16384, a_transposed=True, b_transposed=False)]
-    for size in ((4096, 4096, 4096), (8192, 2048, 512)):
+    for size in ((17, 9, 33), (4096, 4096, 4096), (8192, 2048, 512)):
         found += [Case(*size, a_transposed=a, b_transposed=b) for a in (False, True) for b in (False, True)]
     found += [Case(512, 512, 64, batch=128), Case(512, 64, 512, batch=128, b_transposed=False), Case(12800, 1026, 1024, b_transposed=False)]
     return [*dict.fromkeys(found)]
@@ -199,7 +199,7 @@ def measure(case: Case, precision: Precision, device: kdsl.Device, torch: Any) -
         best = min(time for name, time in taken.items() if name != "ours")
         ratios.append(best / taken["ours"])
         rates.append((case.flop / best / 1e12, case.flop / taken["ours"] / 1e12))
-    line = f"{precision:<7}{case!s:<34} cuBLAS {rates[0][0]:7.1f} ours {rates[0][1]:7.1f} TFLOP/s  sustained {ratios[0]:.3f}  burst {ratios[1]:.3f}"
+    line = f"{precision:<7}{case!s:<34} cuBLAS {rates[0][0]:7.3g} ours {rates[0][1]:7.3g} TFLOP/s  sustained {ratios[0]:.3f}  burst {ratios[1]:.3f}"
     return ratios, f"{line}  error {error:.1e} (cuBLAS {their_error:.1e})  equal {equal:.5f}"
 
 

@@ -31,9 +31,12 @@ ONLY = {
     "matmul_cache_blocked": "cpu",
     "matmul_wide": "sm_90",
     "matmul_hopper": "sm_90",
+    "matmul_held": "sm_90",
     "matmul_parts": "sm_90",
     "matmul_sum_of_parts": "sm_90",
     "matmul_tf32": "sm_90",
+    "matmul_tf32_beside": "sm_90",
+    "matmul_turn_heads": "sm_90",
     "matmul_3xtf32": "sm_90",
 }
 """Kernels that are for one kind of device."""

@@ -356,11 +356,13 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         convert,
         matmul_3xtf32,
         matmul_border,
+        matmul_held,
         matmul_hopper,
         matmul_mma,
         matmul_parts,
         matmul_pipelined,
         matmul_tf32,
+        matmul_tf32_beside,
         matmul_wide,
         tf32_tiles,
     )
@@ -405,6 +407,11 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    def held(of: Arrays, sequences: int) -> Case:
+        c, a, b = operands(of, sequences, bf16)
+        work = matmul_hopper.Work(blocks=matmul_held.blocks_of(*c.shape[2:], 132), alpha=1.0, accumulate=0)
+        return Case(held_kernel, (c.array, a.array, b.array, of.normal("bias", n), work))
+
     def pipelined(of: Arrays, sequences: int) -> Case:
         c, a, b = operands(of, sequences, f32)
         return Case(pipelined_kernel, (c.array, a.array, b.array, convert.Ending(alpha=1.0, accumulate=0)))
@@ -419,6 +426,26 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         maps = [matmul_paths._rounding(x, tf32_tiles.BOX) for x in (matrix(of, "a", sequences * CONTEXT, k, f32), b)]
         none = matmul_operands.no_matrix(c.base.device)
         return Case(across_kernel, (c.array, *maps, none, none, matmul_paths._work(c, schedules.SCHEDULES["tf32"]["256x128"], 1.0, 0)))
+
+    def counters(of: Arrays, name: str) -> Any:
+        """Counters so high that nothing is left to be copied, and nobody waits."""
+        count = PARTS * n // 256 * matmul_tf32_beside.LINE
+        return of.bf16(name, lambda: of.device.array(np.full(count, 1 << 30, np.uint32)))
+
+    def heads(of: Arrays, sequences: int) -> Case:
+        rows = sequences * CONTEXT
+        y, x = matrix(of, "copy", n, rows, f32), matrix(of, "b", rows, n, f32)
+        p = convert.Heads(part=rows // PARTS, head=512, blocks=PARTS * 8 * n // 64)
+        return Case(heads_kernel, (y.array, x.array, counters(of, "of heads"), p))
+
+    def beside(of: Arrays, sequences: int) -> Case:
+        """With the copy made."""
+        rows, c = sequences * CONTEXT, of.normal("sums", PARTS, k, n).reshape(PARTS, 1, k, n)
+        y, x, a = matrix(of, "copy", n, rows, f32), matrix(of, "b", rows, n, f32), matrix(of, "a", rows, k, f32)
+        copy = kdsl.tensor_map(y.array, (1, 1, tf32_tiles.BOX, tf32_tiles.BOX), swizzle=128)
+        maps = matmul_paths._rounding(a, tf32_tiles.BOX), copy, matmul_paths._rounding(x, tf32_tiles.BOX)
+        work = matmul_hopper.Work(blocks=PARTS * k // 128 * n // 256, alpha=1.0, accumulate=0)
+        return Case(beside_kernel, (c, *maps, counters(of, "of products"), work))
 
     def three(of: Arrays, sequences: int) -> Case:
         c, a, b = operands(of, sequences, f32)
@@ -440,12 +467,15 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
 
         return make
 
+    held_kernel = matmul_held.product(bf16, bf16, 4, bias=True)
     mma_kernel = matmul_mma.product(bf16, bf16, schedules.SCHEDULES["mma"]["128x256"], each=8)
     pipelined_kernel = matmul_pipelined.product(
         schedules.SCHEDULES["pipelined"]["pipelined 64x128"], a_across=False, b_across=False, rest=False
     )
     border_kernel = matmul_border.product_of_border(a_across=False, rest=False)
     across_kernel = matmul_tf32.product(schedules.SCHEDULES["tf32"]["256x128"], b_across=True, c_across=False)
+    heads_kernel = convert.turn_heads()
+    beside_kernel = matmul_tf32_beside.product(schedules.SCHEDULES["tf32"]["128x256 beside"], c_across=False, parts=PARTS, heads=16)
     three_kernel = matmul_3xtf32.product(schedules.SCHEDULES["3xtf32"]["128x128"], a_across=False, b_across=False)
     parts_kernel = matmul_parts.sums_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, a_across=True, b_across=True)
     sum_kernel = matmul_parts.sum_of_parts(bf16, schedules.SCHEDULES["parts"]["64x128"], PARTS, pairs=True)
@@ -457,10 +487,13 @@ def _tensor_products() -> dict[str, Callable[[Arrays, int], Case]]:
         "matmul_hopper, bf16": hopper(bf16, "128x256", False),
         "matmul_hopper, bf16, GELU": hopper(bf16, "128x128 in turn", True),
         "matmul_hopper, tf32": hopper(f32, "128x256", False),
+        "matmul_held": held,
         "matmul_pipelined": pipelined,
         "matmul_border": border,
         "matmul_parts": in_parts(parts_kernel, False),
         "matmul_sum_of_parts": in_parts(sum_kernel, True),
         "matmul_tf32": across,
+        "matmul_turn_heads": heads,
+        "matmul_tf32_beside": beside,
         "matmul_3xtf32": three,
     }

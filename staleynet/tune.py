@@ -25,6 +25,7 @@ from staleynet.ops.matmul import Operand, Precision, matmul, row_major, transpos
 
 PRECISIONS: dict[str, Precision] = {
     "wgmma": "bf16",
+    "held": "bf16",
     "parts": "bf16",
     "tf32": "tf32",
     "3xtf32": "3xtf32",
@@ -147,7 +148,9 @@ def main() -> None:
     device = kdsl.device(options.device)
     if device.target == "cpu":
         sys.exit("schedules are measured on a GPU, and there is none")
-    families = options.family or (["wgmma", "parts", "tf32", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"])
+    families = options.family or (
+        ["wgmma", "held", "parts", "tf32", "3xtf32", "fp32"] if device.target == "sm_90" else ["mma", "pipelined"]
+    )
     shapes: list[Shape] = []
     for text in options.shape or []:
         extents = [int(part) for part in text.split(",")]

@@ -13,6 +13,7 @@ from kdsl import (
     as_vectors,
     bf16x4,
     bits_float,
+    block_idx,
     decrease_registers,
     f16x4,
     f32,
@@ -178,6 +179,45 @@ def turn(*, early: bool = False) -> Kernel:
             write_turned(y, found, p, q, tile.row + 32 * (warp % 2), tile.column + 16 * (warp // 2))
 
     return matmul_turn
+
+
+@struct
+class Heads:
+    """What of a matrix is turned ahead of the rest."""
+
+    part: u32
+    """Steps of k of a part."""
+    head: u32
+    """So many of them, a multiple of 64."""
+    blocks: u32
+    """Blocks of 64 steps of all heads, and 64 columns."""
+
+
+def turn_heads() -> Kernel:
+    """The kernel of `turn` for the first steps of k of several parts of one matrix, on Hopper, which also rounds to tf32 and sets counters to 0."""
+
+    @kernel(grid=("h.blocks",), block=256, requires=TURNED, programmatic=True, spills=False)
+    def matmul_turn_heads(y: SliceMut[f32, D4], x: Slice[f32, D4], progress: SliceMut[u32], h: Heads) -> None:
+        """A block turns 64 x 64 elements."""
+        launch_dependents()
+        warp = thread_idx.x // 32
+        across = u32((y.shape[2] + 63) // 64)
+        n, piece = i64(u32(block_idx.x) % across * 64), u32(block_idx.x) // across
+        each = h.head // 64
+        k = i64(piece // each * h.part + piece % each * 64)
+        i = i64(block_idx.x) * 256 + i64(thread_idx.x)
+        wait_for_dependencies()
+        if i < len(progress):
+            progress[i] = u32(0)
+        if x.shape[0] > 0 and x.shape[1] > 0:
+            found = local_array((4, 4), f32)
+            read_turned(found, x, 0, 0, n + 32 * (warp % 2), k + 16 * (warp // 2))
+            for a in unroll(4):
+                for b in unroll(4):
+                    found[a, b] = to_nearest_tf32(found[a, b])
+            write_turned(y, found, 0, 0, n + 32 * (warp % 2), k + 16 * (warp // 2))
+
+    return matmul_turn_heads
 
 
 def turn_small(*, early: bool = False) -> Kernel:

@@ -1,11 +1,14 @@
-"""What becomes of the sums of a matrix product on Hopper: their factor, a bias and GELU, and the ways into a C that the copy engine cannot write."""
+"""What becomes of the sums of a matrix product on Hopper: their factor, a bias and GELU, and the ways into C, by the copy engine and
+without it."""
 
 from typing import Any
 
 from kdsl import (
     as_vectors,
     bf16x2,
+    bf16x2_bits,
     f16x2,
+    f16x2_bits,
     f32,
     f32x2,
     fma,
@@ -13,6 +16,9 @@ from kdsl import (
     i64,
     inline_ptx,
     lane_index,
+    stmatrix,
+    tma_reduce,
+    tma_store,
     u32,
     unroll,
     warp_index,
@@ -85,6 +91,58 @@ def writing(result: Any, *, bias: bool, gelu: bool, pairs: bool) -> Any:
                     c[0, 0, row, column + i] = result(value)
 
     return write
+
+
+def storing(result: Any, *, bias: bool, gelu: bool, passes: bool) -> tuple[Any, Any]:
+    """How results leave through buffers in shared memory and the copy engine: put(out, group, buffer, sums, piece, half, alpha, shift) ends the sums of 64 rows
+    of a piece of 128 bytes a row, send(c, p, q, row, column, out, group, buffer, accumulate) takes a buffer to C. A C that `passes` is larger than the level-2
+    cache, and makes room in it first."""
+    PER_PIECE = 64 // result.itemsize
+    TO_F32 = result is f32
+    TO_F16 = result.name == "f16"
+    ended = ending(result, bias=bias, gelu=gelu)
+    EVICT = "first" if passes else ""
+
+    @function
+    def pack(low: f32, high: f32) -> u32:
+        if TO_F16:
+            narrow: u32 = f16x2_bits(low, high)
+            return narrow
+        else:
+            wide: u32 = bf16x2_bits(low, high)
+            return wide
+
+    @function
+    def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, alpha: f32, shift: Any) -> None:
+        """Write 64 rows of a piece of 128 bytes a row to the buffer."""
+        warp, lane = warp_index() % 4, lane_index()
+        for i in unroll(PER_PIECE * piece, PER_PIECE * (piece + 1)):
+            sums[i] = ended(sums[i], shift[i // 4 * 2 + i % 2] if bias else 0.0, alpha)
+        if TO_F32:
+            row, column = 64 * half + 16 * warp + lane // 4, 2 * (lane % 4)
+            for i in unroll(PER_PIECE):
+                out[group, buffer, row + 8 * (i // 2 % 2), column + 8 * (i // 4) + i % 2] = sums[PER_PIECE * piece + i]
+        else:
+            row, column = 64 * half + 16 * warp + lane % 16, 8 * (lane // 16)
+            for i in unroll(0, PER_PIECE, 8):
+                j = PER_PIECE * piece + i
+                packed = (
+                    pack(sums[j], sums[j + 1]),
+                    pack(sums[j + 2], sums[j + 3]),
+                    pack(sums[j + 4], sums[j + 5]),
+                    pack(sums[j + 6], sums[j + 7]),
+                )
+                stmatrix(out, (group, buffer, row, 2 * i + column), packed)
+
+    @function
+    def send(c: Any, p: u32, q: u32, row: i64, column: i64, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
+        """Let the copy engine take a buffer to C."""
+        if accumulate != 0:
+            tma_reduce(c, (p, q, row, column), out, (group, buffer))
+        else:
+            tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT)
+
+    return put, send
 
 
 def leaving(result: Any, rows: int, *, pairs: bool) -> Any:

@@ -18,15 +18,12 @@ from kdsl import (
     barrier_arrive_named,
     barrier_sync,
     barrier_wait,
-    bf16x2_bits,
     block_idx,
     commit_stores,
     decrease_registers,
     elect_one,
-    f16x2_bits,
     f32,
     fence_async_proxy,
-    function,
     grid_dim,
     i64,
     increase_registers,
@@ -36,11 +33,8 @@ from kdsl import (
     shared_array,
     shared_barriers,
     shuffle,
-    stmatrix,
     struct,
     thread_idx,
-    tma_reduce,
-    tma_store,
     u32,
     unroll,
     wait_for_dependencies,
@@ -51,7 +45,7 @@ from kdsl import (
     wgmma_fence,
     wgmma_wait,
 )
-from staleynet.kernels.matmul_epilogue import ending, leaving
+from staleynet.kernels.matmul_epilogue import leaving, storing
 from staleynet.kernels.matmul_ring import ROW_BYTES, bringing, ring, set_up
 from staleynet.kernels.tile_order import order_of, placed
 
@@ -112,54 +106,12 @@ def product(
     HALVES = OWN_ROWS // 64
     SUMS = COLUMNS // 2
     SHIFTS = COLUMNS // 4 if bias else 1
-    PER_PIECE = WIDE // 2
-    TO_F32 = result is f32
-    TO_F16 = result.name == "f16"
     tiles = ring(element, ROWS, COLUMNS, STAGES, a_across=a_across, b_across=b_across, a_passes=a_passes)
     DEPTH, A_SHAPE, B_SHAPE, multiply, bring = tiles.depth, tiles.left, tiles.right, tiles.multiply, bringing(tiles, ROWS, COLUMNS)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
-    ended, leave = ending(result, bias=bias, gelu=gelu), leaving(result, OWN_ROWS, pairs=pairs and not TO_F32)
+    put, send = storing(result, bias=bias, gelu=gelu, passes=c_passes)
+    leave = leaving(result, OWN_ROWS, pairs=pairs and result is not f32)
     OUT: Any = TensorMap[result, D4] if mapped else SliceMut[result, D4]
-    EVICT = "first" if c_passes else ""
-
-    @function
-    def pack(low: f32, high: f32) -> u32:
-        if TO_F16:
-            narrow: u32 = f16x2_bits(low, high)
-            return narrow
-        else:
-            wide: u32 = bf16x2_bits(low, high)
-            return wide
-
-    @function
-    def put(out: Any, group: i64, buffer: i64, sums: Any, piece: i64, half: i64, alpha: f32, shift: Any) -> None:
-        """Write 64 rows of a piece of 128 bytes a row to the buffer."""
-        warp, lane = warp_index() % 4, lane_index()
-        for i in unroll(PER_PIECE * piece, PER_PIECE * (piece + 1)):
-            sums[i] = ended(sums[i], shift[i // 4 * 2 + i % 2] if bias else 0.0, alpha)
-        if TO_F32:
-            row, column = 64 * half + 16 * warp + lane // 4, 2 * (lane % 4)
-            for i in unroll(PER_PIECE):
-                out[group, buffer, row + 8 * (i // 2 % 2), column + 8 * (i // 4) + i % 2] = sums[PER_PIECE * piece + i]
-        else:
-            row, column = 64 * half + 16 * warp + lane % 16, 8 * (lane // 16)
-            for i in unroll(0, PER_PIECE, 8):
-                j = PER_PIECE * piece + i
-                packed = (
-                    pack(sums[j], sums[j + 1]),
-                    pack(sums[j + 2], sums[j + 3]),
-                    pack(sums[j + 4], sums[j + 5]),
-                    pack(sums[j + 6], sums[j + 7]),
-                )
-                stmatrix(out, (group, buffer, row, 2 * i + column), packed)
-
-    @function
-    def send(c: Any, p: u32, q: u32, row: i64, column: i64, out: Any, group: i64, buffer: i64, accumulate: u32) -> None:
-        """Let the copy engine take a buffer to C."""
-        if accumulate != 0:
-            tma_reduce(c, (p, q, row, column), out, (group, buffer))
-        else:
-            tma_store(c, (p, q, row, column), out, (group, buffer), evict=EVICT)
 
     @kernel(
         grid=("w.blocks",),
@@ -212,11 +164,11 @@ def product(
                     barrier_wait(full, s, turn)
                     wgmma_fence()
                     if TURNS:
-                        multiply(upper, left, right, s, 0)
+                        multiply(upper, left, s, right, s, 0)
                         if HALVES == 2:
-                            multiply(lower, left, right, s, 64)
+                            multiply(lower, left, s, right, s, 64)
                     else:
-                        multiply(upper, left, right, s, OWN_ROWS * me)
+                        multiply(upper, left, s, right, s, OWN_ROWS * me)
                     wgmma_commit()
                     wgmma_wait(AHEAD)
                     if step >= AHEAD and thread_idx.x % 128 == 0:

@@ -40,6 +40,7 @@ from kdsl import (
 )
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_mma_results import leaving, room, room_bytes
+from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tile_order import place
 
 CHUNK = 16
@@ -100,6 +101,7 @@ def product(
     a_across: bool = False,
     b_across: bool = False,
     each: int = 1,
+    parts: int = 1,
     edges: bool = True,
     batch: bool = True,
     early: bool = False,
@@ -111,6 +113,8 @@ def product(
     `each` columns of C are written at once: 1, 2, or 16 bytes of them; its rows begin at multiples of so many, and have a multiple of so many. Without
     `edges` all extents are multiples of those of a tile, without `batch` there is one matrix. With `early`, on GPUs from Hopper on, blocks begin before the
     kernel in front of this one has ended.
+    With several `parts`, A and B are one matrix each, and C has the sums of each part along k, of whole stages of 128 bytes; the last part may be shorter, but
+    not without `edges`.
     """
     ROWS, COLUMNS, STAGES, GROUP = schedule.rows, schedule.columns, schedule.stages, schedule.group
     SPAN = schedule.row_bytes
@@ -123,6 +127,8 @@ def product(
     OWN_ROWS, OWN_COLUMNS = ROWS // schedule.warp_rows, COLUMNS // WARP_COLUMNS
     DOWN, SIDE = OWN_ROWS // 16, OWN_COLUMNS // 8
     STEPS = CHUNKS // 2
+    PARTS = parts
+    PARTED = PARTS * ROW_BYTES // element.itemsize  # steps of a stage of all parts
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
     LATE = schedule.late
@@ -138,7 +144,7 @@ def product(
     A_SHAPE = (STAGES, ROWS // A_WIDE, DEPTH, A_WIDE) if a_across else (STAGES, ROWS, DEPTH)
     B_SHAPE = (STAGES, COLUMNS // B_WIDE, DEPTH, B_WIDE) if b_across else (STAGES, COLUMNS, DEPTH)
     inner_a, inner_b = 2 + int(not a_across), 2 + int(not b_across)
-    multiples = ((f"a.shape[{inner_a}]", DEPTH), ("c.shape[2]", ROWS), ("c.shape[3]", COLUMNS))
+    multiples = ((f"a.shape[{inner_a}]", DEPTH if parts == 1 else PARTED), ("c.shape[2]", ROWS), ("c.shape[3]", COLUMNS))
 
     @function
     def bring(tile: Any, s: u32, source: Any, p: u32, q: u32, first: i64, k: i64, size: i64, wide: i64, across: bool, count: i64) -> None:
@@ -155,13 +161,24 @@ def product(
             if edges:
                 # this keeps every read inside
                 valid = min(source.shape[3] - of_column, count) if of_row < source.shape[2] else 0
+                if PARTS > 1 and not across:
+                    valid = max(valid, 0)  # the last part may be shorter by more than a stage
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=valid)
             else:
                 copy_async(tile.unchecked, to, source.unchecked, (p, q, of_row, of_column), EACH, valid=count)
 
     @function
+    def depth_of(a: Any) -> u32:
+        """Steps of k of a tile of C, of the last part with those that it lacks."""
+        depth = u32(a.shape[inner_a])
+        part: u32 = (depth + (PARTED - 1)) // PARTED * (PARTED // PARTS) if PARTS > 1 else depth
+        return part
+
+    @function
     def bring_both(a_tile: Any, b_tile: Any, s: u32, a: Any, b: Any, p: u32, q: u32, y: u32, x: u32, k: u32, alive: bool) -> None:
         count = EACH if alive else 0
+        if PARTS > 1:
+            p, k = u32(0), k + p * depth_of(a)
         bring(a_tile, s, a, p, q, i64(y) * ROWS, i64(k), ROWS, A_LINE, a_across, count)
         bring(b_tile, s, b, p, q, i64(x) * COLUMNS, i64(k), COLUMNS, B_LINE, b_across, count)
         commit_copies()
@@ -202,8 +219,8 @@ def product(
             f"a.shape[{inner_a}] == b.shape[{inner_b}]",
             f"1 <= a.shape[{inner_a}] < {1 << 31}",
             f"c.shape[2] == a.shape[{5 - inner_a}] and c.shape[3] == b.shape[{5 - inner_b}]",
-            "c.shape[0] == a.shape[0] == b.shape[0]",
-            "c.shape[1] == a.shape[1] == b.shape[1]",
+            "c.shape[0] == a.shape[0] == b.shape[0]" if parts == 1 else f"c.shape[0] == {PARTS} and a.shape[0] == b.shape[0] == 1",
+            "c.shape[1] == a.shape[1] == b.shape[1]" if parts == 1 else "c.shape[1] == a.shape[1] == b.shape[1] == 1",
             *(() if batch else ("c.shape[0] == 1 and c.shape[1] == 1",)),
             *(() if edges else (f"{extent} == {extent} // {of} * {of}" for extent, of in multiples)),
         ),
@@ -219,7 +236,7 @@ def product(
         across, down = u32((c.shape[3] + COLUMNS - 1) // COLUMNS), u32((c.shape[2] + ROWS - 1) // ROWS)
         heads = u32(c.shape[1])
         count = across * down * u32(c.shape[0]) * heads
-        depth, hop = u32(a.shape[inner_a]), u32(grid_dim.x)
+        depth, hop = depth_of(a), u32(grid_dim.x)
         steps = (depth + (DEPTH - 1)) // DEPTH
         if early:
             wait_for_dependencies()

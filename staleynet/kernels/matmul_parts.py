@@ -125,7 +125,7 @@ def sums_of_parts(element: Any, schedule: Schedule, parts: int, *, a_across: boo
                 s = u32(step) % STAGES
                 barrier_wait(full, s, step // STAGES)
                 wgmma_fence()
-                multiply(mine, left, right, s, 64 * me)
+                multiply(mine, left, s, right, s, 64 * me)
                 wgmma_commit()
                 wgmma_wait(1)
                 if step >= 1 and thread_idx.x % 128 == 0:

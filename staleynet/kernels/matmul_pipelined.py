@@ -168,8 +168,9 @@ def product(schedule: Schedule, *, a_across: bool, b_across: bool, each: int = 4
         block=THREADS,
         requires=(
             f"a.shape[{inner_a}] == b.shape[{inner_b}]",
-            f"c.shape[2] <= a.shape[{5 - inner_a}]",
-            f"c.shape[3] <= b.shape[{5 - inner_b}]",
+            # of rows that run along k, and of those across it, whole vectors of four are read
+            "c.shape[2] <= a.shape[3] // 4 * 4" if a_across else "c.shape[2] <= a.shape[2] and a.shape[3] == a.shape[3] // 4 * 4",
+            "c.shape[3] <= b.shape[3] // 4 * 4" if b_across else "c.shape[3] <= b.shape[2] and b.shape[3] == b.shape[3] // 4 * 4",
             "c.shape[0] == a.shape[0] == b.shape[0]",
             "c.shape[1] == a.shape[1] == b.shape[1]",
             f"a.shape[{inner_a}] >= 1",

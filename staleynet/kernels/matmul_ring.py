@@ -1,6 +1,6 @@
 """Tiles of the operands in shared memory for products of warpgroups on Hopper: a ring of stages that the copy engine fills, and `wgmma` reads.
 
-Left out: who waits for which stage, which is the kernels' own (`matmul_hopper.py`, `matmul_parts.py`).
+Left out: who waits for which stage, which is the kernels' own (`matmul_hopper.py`, `matmul_held.py`, `matmul_parts.py`).
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,13 @@ class Ring:
     """Steps of k of a stage, 128 bytes of them."""
     load: Any
     """load(left, right, a, b, full, s, p, q, row, column, k): bring the tiles of stage s from row `row` of A and column `column` of B, from k on."""
+    load_left: Any = None
+    """load_left(left, a, full, s, p, q, row, k): bring the tile of A alone, whose bytes the barrier expects already. None where nobody asks for that."""
+    load_right: Any = None
+    """The same for B."""
     multiply: Any = None
-    """multiply(sums, left, right, s, row): add the products of stage s, 64 rows from `row` on. None where the kernel has its own way."""
+    """multiply(sums, left, i, right, j, row): add the products of A in stage i and B in stage j, 64 rows from `row` on. None where the kernel has its own
+    way."""
 
 
 @function
@@ -83,8 +88,11 @@ def bringing(tiles: Ring, rows: int, columns: int, parts: int = 1) -> Any:
     return bring
 
 
-def ring(element: Any, rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool, a_passes: bool = False) -> Ring:
-    """A ring of `stages` tiles of `rows` rows of A and `columns` columns of B, of arrays of four dimensions.
+def ring(
+    element: Any, rows: int, columns: int, stages: int, *, a_across: bool, b_across: bool, a_passes: bool = False, held: int = 0
+) -> Ring:
+    """A ring of `stages` tiles of `rows` rows of A and `columns` columns of B, of arrays of four dimensions; or one of B's alone, with room for `held` tiles
+    of A beside it.
 
     A is given as m x k, or with `a_across` as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. What `a_passes` is read once, and
     need not stay in the level-2 cache.
@@ -96,13 +104,15 @@ def ring(element: Any, rows: int, columns: int, stages: int, *, a_across: bool, 
     EVICT = "first" if a_passes else ""
 
     @function
-    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
-        barrier_arrive_expect(full, s, STAGE_BYTES)
+    def load_left(left: Any, a: Any, full: Any, s: i64, p: u32, q: u32, row: u32, k: i64) -> None:
         if a_across:
             for piece in unroll(ROWS // 64):
                 tma_load(left, (s, piece), a, (p, q, k, row + 64 * piece), full, s, evict=EVICT)
         else:
             tma_load(left, s, a, (p, q, row, k), full, s, evict=EVICT)
+
+    @function
+    def load_right(right: Any, b: Any, full: Any, s: i64, p: u32, q: u32, column: u32, k: i64) -> None:
         if b_across:
             for piece in unroll(COLUMNS // 64):
                 tma_load(right, (s, piece), b, (p, q, k, column + 64 * piece), full, s)
@@ -110,17 +120,24 @@ def ring(element: Any, rows: int, columns: int, stages: int, *, a_across: bool, 
             tma_load(right, s, b, (p, q, column, k), full, s)
 
     @function
-    def multiply(sums: Any, left: Any, right: Any, s: u32, row: i64) -> None:
+    def load(left: Any, right: Any, a: Any, b: Any, full: Any, s: i64, p: u32, q: u32, row: u32, column: u32, k: i64) -> None:
+        barrier_arrive_expect(full, s, STAGE_BYTES)
+        load_left(left, a, full, s, p, q, row, k)
+        load_right(right, b, full, s, p, q, column, k)
+
+    @function
+    def multiply(sums: Any, left: Any, i: u32, right: Any, j: u32, row: i64) -> None:
         for k in unroll(0, DEPTH, STEP):
             if a_across and b_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k, 0), transpose_a=True, transpose_b=True)
+                wgmma(sums, left, (i, row // 64, k, 0), right, (j, 0, k, 0), transpose_a=True, transpose_b=True)
             elif a_across:
-                wgmma(sums, left, (s, row // 64, k, 0), right, (s, 0, k), transpose_a=True)
+                wgmma(sums, left, (i, row // 64, k, 0), right, (j, 0, k), transpose_a=True)
             elif b_across:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k, 0), transpose_b=True)
+                wgmma(sums, left, (i, row, k), right, (j, 0, k, 0), transpose_b=True)
             else:
-                wgmma(sums, left, (s, row, k), right, (s, 0, k))
+                wgmma(sums, left, (i, row, k), right, (j, 0, k))
 
-    left_shape = (stages, ROWS // 64, DEPTH, 64) if a_across else (stages, ROWS, DEPTH)
+    lefts = held or stages
+    left_shape = (lefts, ROWS // 64, DEPTH, 64) if a_across else (lefts, ROWS, DEPTH)
     right_shape = (stages, COLUMNS // 64, DEPTH, 64) if b_across else (stages, COLUMNS, DEPTH)
-    return Ring(left_shape, right_shape, DEPTH, load, multiply)
+    return Ring(left_shape, right_shape, DEPTH, load, load_left, load_right, multiply)

@@ -80,6 +80,8 @@ class Schedule:
     """Buffers of a warp (or of two that share a box of rows) for results on their way out."""
     copies: bool = False
     """Whether, of two operands with k across, the smaller one is copied with k along its rows first, and not turned tile by tile."""
+    beside: bool = False
+    """Whether most of that is copied beside the products where each block has one tile (`matmul_tf32_beside.py`)."""
 
     @property
     def rows(self) -> int:
@@ -115,24 +117,12 @@ def chosen(is_first: bool, first: f32, second: f32) -> f32:
     return first if is_first else second
 
 
-def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1, ahead: bool = False) -> Kernel:
-    """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
-
-    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
-    maps of A and B round to tf32. With several `parts` A and B are one matrix each, and C has the sums of each part along k. With `ahead` the warps that have
-    nothing else to do turn `source`, k x n, to `later`, n x k, for the next launch.
-    """
-    ROWS, COLUMNS, STAGES, GROUP, HALVES = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.halves
+def steps_of_warps(schedule: Schedule, *, c_across: bool) -> tuple[Any, Any, Any, Any]:
+    """What the warps that multiply do: fetch(part, left, s, k, warp), multiply(upper, lower, part, right, s, k), release(empty, number), and in the end
+    put(out, buffer, warp, upper, lower, piece, alpha)."""
+    STAGES, HALVES = schedule.stages, schedule.halves
     EACH = 2 * HALVES  # neighbouring rows of C of a lane
     SHARE = 2 // HALVES  # warps that have a box together
-    SUMS = COLUMNS // 2
-    PARTS, BUFFERS = parts, schedule.buffers
-    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
-    LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
-    WARPGROUPS = GROUPS + 1 + int(b_across)
-    # registers per thread; together no more than the block begins with
-    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
-    inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
 
     @function
     def fetch(part: Any, left: Any, s: u32, k: i64, warp: i64) -> None:
@@ -153,12 +143,6 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
             if HALVES == 2:
                 wgmma(lower, part[i // STEP, 1, :], (), right, (s, 0, 0, k + i))
         wgmma_commit()
-
-    @function
-    def await_stage(full: Any, turned: Any, number: u32) -> None:
-        barrier_wait(full, number % STAGES, number // STAGES)
-        if b_across:
-            barrier_wait(turned, number % STAGES, number // STAGES)
 
     @function
     def release(empty: Any, number: u32) -> None:
@@ -196,6 +180,34 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
                         m = 16 * piece + 4 * (i ^ 2) + 2 * e
                         x, y = chosen(late == 0, upper[n], upper[m]), chosen(late == 0, upper[n + 1], upper[m + 1])
                         pairs[buffer, warp // SHARE, row + e, 4 * (i ^ 2 * late) + four] = alpha * f32x2(x, y)
+
+    return fetch, multiply, release, put
+
+
+def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1, ahead: bool = False) -> Kernel:
+    """The kernel C <- alpha A B (+ C) for batches. All arrays have four dimensions, two of the batch and two of the matrix, rows contiguous.
+
+    A is given as its transpose k x m, B as its transpose n x k, or with `b_across` as k x n. C is m x n, or with `c_across` given as its transpose n x m. The
+    maps of A and B round to tf32. With several `parts` A and B are one matrix each, and C has the sums of each part along k. With `ahead` the warps that have
+    nothing else to do turn `source`, k x n, to `later`, n x k, for the next launch.
+    """
+    ROWS, COLUMNS, STAGES, GROUP, HALVES = schedule.rows, schedule.columns, schedule.stages, schedule.group, schedule.halves
+    SHARE = 2 // HALVES  # warps that have a box together
+    SUMS = COLUMNS // 2
+    PARTS, BUFFERS = parts, schedule.buffers
+    tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
+    LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
+    fetch, multiply, release, put = steps_of_warps(schedule, c_across=c_across)
+    WARPGROUPS = GROUPS + 1 + int(b_across)
+    # registers per thread; together no more than the block begins with
+    MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
+    inner_b, down_c, side_c = 2 + int(not b_across), 2 + int(c_across), 3 - int(c_across)
+
+    @function
+    def await_stage(full: Any, turned: Any, number: u32) -> None:
+        barrier_wait(full, number % STAGES, number // STAGES)
+        if b_across:
+            barrier_wait(turned, number % STAGES, number // STAGES)
 
     @function
     def copy(y: Any, x: Any, number: u32, warps: u32) -> None:

@@ -11,7 +11,7 @@ from kdsl import Array, Kernel, LaunchError, bf16, f16, f32, threads
 from staleynet.kernels.matmul import Product, matmul_naive, matmul_register_blocked, matmul_tiled
 from staleynet.kernels.matmul_cached import Schedule, cache_blocked
 from staleynet.ops.checks import check_length, check_size
-from staleynet.ops.matmul_operands import Matrix, nothing, on_hopper, packed, parts_along_k
+from staleynet.ops.matmul_operands import Matrix, along_k, nothing, on_hopper, packed, parts_along_k, steps_of_part
 from staleynet.ops.matmul_paths import Epilogue, fp32_product, tensor_product, through
 
 Version: TypeAlias = Literal["naive", "tiled", "register_blocked"]
@@ -108,11 +108,12 @@ def matmul(
 
     `precision` says how:
     - "fp32": all arrays are f32, and every element is summed along k in ascending order with fused multiply-adds, whatever the device, so the bits depend on
-      the operands only. Where C is small and k is long, the sums of a few parts along k are computed so, and added in ascending order (`parts_along_k`).
-    - "3xtf32": on tensor cores from tf32 parts, with errors like those of fp32. Where there is no `wgmma` it is computed as fp32.
+      the operands only.
+    - "3xtf32": on tensor cores from tf32 parts, with errors like those of fp32. Where there is no `wgmma` sums are computed as in fp32.
     - "tf32", "bf16", "f16": operands are rounded to that type (to nearest even), unless their arrays hold it, and multiplied on tensor cores with sums in
       f32.
-    For all but fp32 A, B and C may each be f32, bf16 or f16. They give the same bits in each run, not on each device.
+    Where C is small and k is long, the sums of a few parts along k are computed so, and added in ascending order; how many is a function of the shape and the
+    precision alone (`parts_along_k`). For all but fp32 A, B and C may each be f32, bf16 or f16. They give the same bits in each run, not on each device.
 
     `version` names one of the kernels for fp32 that the model began with; without it the fastest is taken.
 
@@ -147,12 +148,13 @@ def matmul(
     batch = sequences * heads
     if 0 in (batch, m, n):
         return
+    parts = parts_along_k(precision, m, n, k, batch) if version is None else 1
+    each = steps_of_part(precision, k, parts)
     if k == 0:  # empty sums, 0 in every precision
         precision, left, right = "fp32", *(replace(x, base=nothing(c.array.device)) for x in (left, right))
     elif precision == "3xtf32" and not on_hopper(c.array):
         precision, left, right = "fp32", *(x if x.base.dtype == f32 else packed(x, f32) for x in (left, right))
     epilogue = Epilogue(alpha, accumulate, bias, activation is not None)
-    parts = parts_along_k(precision, m, n, k, batch) if version is None else 1
     large = c.array.device.target != "cpu" and batch * m * n * k >= _LARGE and version is None
     if precision != "fp32" or large:
         if out.strides[3] != 1 and out.strides[2] == 1 and bias is None:
@@ -160,12 +162,14 @@ def matmul(
         if precision != "fp32":
             tensor_product(out, left, right, precision, parts, epilogue)
         else:
-            fp32_product(out, left, right, parts, epilogue)
+            fp32_product(out, left, right, parts, each, epilogue)
         return
-    if parts > 1:
-        left, right = left.split(parts), right.split(parts)
-    direct = epilogue.plain and c.array.dtype == f32
-    through(lambda sums, factor, add: _ladder(version, sums, left, right, factor, add), out, parts, epilogue, direct=direct)
+
+    def product(sums: Matrix, factor: float, add: int) -> None:
+        for made, x, y in along_k(sums, left, right, parts, each):
+            _ladder(version, made, x, y, factor, add)
+
+    through(product, out, parts, epilogue, direct=epilogue.plain and c.array.dtype == f32)
 
 
 def _matrices(x: Operand, rows: int, columns: int, sequences: int, heads: int) -> Matrix:

@@ -6,6 +6,7 @@ Left out: which kernel multiplies them (`matmul_paths.py`).
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,7 @@ ALIGNMENT = 16
 SMALL = 1 << 20
 """Elements of matrices that are turned in small blocks, as large ones would be too few for a large GPU."""
 STAGE_BYTES = 128
-"""Bytes of a row of an operand that the kernels of `wgmma` multiply at a time."""
-STAGES = (8, 16)
-"""For their parts along k: the stages that a part has at least, and the most parts."""
+"""Bytes of a row of an operand that kernels for tensor cores multiply at a time; parts along k are whole multiples of it."""
 PARTS = {
     "fp32": (128, 256, 512, 16),
     "3xtf32": (128, 128, 256, 32),
@@ -86,12 +85,15 @@ class Matrix:
         """Some neighbouring rows."""
         return self.turned.columns(first, count).turned
 
-    def split(self, parts: int) -> "Matrix":
-        """The columns in parts, a matrix each; of a single matrix."""
-        _, _, rows, columns = self.shape
+    def split(self, parts: int, each: int) -> "Matrix":
+        """The first columns of a single matrix in parts of `each`, a matrix each."""
+        _, _, rows, _ = self.shape
         _, _, row, column = self.strides
-        each = columns // parts
         return Matrix(self.base, (parts, 1, rows, each), (each * column, each * column, row, column))
+
+    def matrices(self, first: int, count: int) -> "Matrix":
+        """Some of the matrices along the first axis of the batch."""
+        return Matrix(self.base[first * self.strides[0] :], (count, *self.shape[1:]), self.strides)
 
 
 def on_hopper(x: Array) -> bool:
@@ -170,32 +172,36 @@ def partial_products(like: Array, parts: int, p: int, q: int, rows: int, columns
     return made, Matrix(flat, (parts, p * q, rows, columns), (p * q * size, size, wide, 1))
 
 
-def parts_along_k(precision: str, m: int, n: int, k: int, batch: int, *, equal: bool = True) -> int:
+def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
     """In how many parts the sums along k are computed, to be added in ascending order: where C has too few tiles to occupy a large GPU and k is long.
 
-    A function of the shape and the precision alone, so that all devices give the same bits. Parts are multiples of 32 of k; if they need not be `equal` the
-    last one may be shorter.
+    A function of the shape and the precision alone, so that it is the same on all devices and for all layouts. The last part may be shorter than the others
+    (`steps_of_part`), but for those of fp32.
     """
     rows, columns, depth, most = PARTS[precision]
     if batch != 1 or k < 4 * depth:
         return 1
     tiles = -(-m // rows) * -(-n // columns)
     wanted = min(most, k // depth, 132 // tiles if tiles <= 66 else 1)
-    while wanted > 1 and (k % (32 * wanted) if equal else (wanted - 1) * steps_of_part(k, wanted) >= k):
+    while wanted > 1 and (k % (32 * wanted) if precision == "fp32" else (wanted - 1) * steps_of_part(precision, k, wanted) >= k):
         wanted -= 1
     return wanted
 
 
-def steps_of_part(k: int, parts: int) -> int:
-    """Steps of k of all parts but the last one, a multiple of 32; of a single part all."""
-    return k if parts == 1 else -(-k // (32 * parts)) * 32
+def steps_of_part(precision: str, k: int, parts: int) -> int:
+    """Steps of k of all parts but the last one, whole stages; of a single part all."""
+    stage = STAGE_BYTES // (2 if precision in ("bf16", "f16") else 4)
+    return k if parts == 1 else -(-k // (stage * parts)) * stage
 
 
-def parts_in_stages(m: int, n: int, k_bytes: int, batch: int) -> int:
-    """The same for kernels of `wgmma`, whose parts have whole stages of k, 128 bytes of each row: a function of the shape and the size of elements, too."""
-    tiles = -(-m // 64) * -(-n // 128)
-    least, most = STAGES
-    stages = k_bytes // STAGE_BYTES
-    if batch != 1 or stages < 4 * least or tiles > 66:
-        return 1
-    return min(most, stages // least, 132 // tiles)
+def along_k(sums: Matrix, a: Matrix, b: Matrix, parts: int, each: int) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
+    """The products that make up the `parts` sums (parts x 1, m x n) of one A (m x k) and one B^T (n x k), for kernels that know of no parts: those of parts of
+    `each` steps of k as a batch, and that of the last part if it is shorter."""
+    if parts == 1:
+        yield sums, a, b
+        return
+    whole = a.shape[3] // each
+    yield sums.matrices(0, whole), a.split(whole, each), b.split(whole, each)
+    if whole < parts:
+        first, rest = whole * each, a.shape[3] - whole * each
+        yield sums.matrices(whole, 1), a.columns(first, rest), b.columns(first, rest)

@@ -10,31 +10,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kdsl import Array, Kernel, bf16, f16, f32, tensor_map
+from kdsl import Array, Kernel, bf16, f16, f32, tensor_map, u32
 from staleynet.kernels import (
     matmul_3xtf32,
     matmul_border,
+    matmul_held,
     matmul_hopper,
     matmul_mma,
     matmul_parts,
     matmul_pipelined,
     matmul_tf32,
+    matmul_tf32_beside,
     matmul_wide,
 )
-from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, combine
+from staleynet.kernels.convert import SPREAD, SPREAD_ELEMENTS, SPREAD_PARTS, Ending, Heads, combine, turn_heads
 from staleynet.kernels.matmul_border import Border
 from staleynet.kernels.matmul_hopper import Work
 from staleynet.kernels.matmul_ring import ROW_BYTES
 from staleynet.kernels.tf32_tiles import BOX
 from staleynet.ops.matmul_operands import (
+    STAGE_BYTES,
     Matrix,
+    along_k,
     no_matrix,
     nothing,
     on_hopper,
     packed,
     partial_products,
-    parts_along_k,
-    parts_in_stages,
     room_for_copy,
     steps_of_part,
     turn_into,
@@ -51,6 +53,8 @@ LITTLE = 1024
 """So many elements of C for each multiprocessor, in rows beyond whole rounds of tiles, are computed likewise."""
 PASSING = 40 << 20
 """Bytes from which on an array does not stay in the level-2 cache."""
+PASSING_HELD = 25 << 20
+"""The same for a C whose operands are small, which stay if C makes room first: half of the cache."""
 MANY = 1 << 20
 """Elements of C from which on threads with four of them each are enough to occupy a large GPU."""
 
@@ -79,33 +83,35 @@ def tensor_product(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, 
     if not on_hopper(c.base) or takes_mma_alone():
         _mma(c, a, b, precision, parts, epilogue)
     elif precision == "3xtf32":
-        _three(c, a, b, epilogue)
+        _three(c, a, b, parts, epilogue)
     elif precision == "tf32" and (_is_across(a, f32) or _is_across(b, f32)):
-        _tf32(c, a, b, epilogue)
+        _tf32(c, a, b, parts, epilogue)
     else:
-        _wgmma(c, a, b, precision, epilogue)
+        _wgmma(c, a, b, precision, parts, epilogue)
 
 
-def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
-    """The same in fp32 on the ordinary cores of a GPU; the bits are those of the other fp32 kernels."""
+def fp32_product(c: Matrix, a: Matrix, b: Matrix, parts: int, each_part: int, epilogue: Epilogue) -> None:
+    """The same in fp32 on the ordinary cores of a GPU, in parts of so many steps of k; the bits are those of the other fp32 kernels."""
     has_engine = on_hopper(c.base)
-    (left, a_across), (right, b_across) = (_either_way(x, f32, across=True) if has_engine else _in_fours(x) for x in (a, b))
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
-    k = left.shape[2] if a_across else left.shape[3]
-    if has_engine and b_across:
-        right = _in_whole_fours(right)
-    in_fours = left.in_vectors(4) and right.in_vectors(4)
-    family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
+    (whole_a, a_across), (whole_b, b_across) = (_either_way(x, f32, across=True) if has_engine else _in_fours(x) for x in (a, b))
 
-    def product(out: Matrix, alpha: float, accumulate: int) -> None:
+    def product(sums: Matrix, alpha: float, accumulate: int) -> None:
+        for out, x, y in along_k(sums, _turned(whole_a, a_across), _turned(whole_b, b_across), parts, each_part):
+            multiply(out, _turned(x, a_across), _turned(y, b_across), alpha, accumulate)
+
+    def multiply(out: Matrix, left: Matrix, right: Matrix, alpha: float, accumulate: int) -> None:
+        k = left.shape[2] if a_across else left.shape[3]
+        if has_engine and b_across:
+            right = _in_whole_fours(right)
+        in_fours = left.in_vectors(4) and right.in_vectors(4)
+        family = "pipelined" if not has_engine else "fp32" if in_fours else "wide"
         p, q, m, n = out.shape
         name = _schedule(family, out, k, (a_across, b_across))
         rows, columns = m, n
         if b_across and family == "fp32" and p == q == 1:
             rows, columns = _in_whole_rounds(m, n, SCHEDULES["fp32"][name], _multiprocessors(c.base))
         inner = out.rows(0, rows).columns(0, columns)
-        upper = left.columns(0, rows) if a_across else left.rows(0, rows)
+        upper = left if rows == m else left.columns(0, rows) if a_across else left.rows(0, rows)  # a copy has more, up to whole vectors
         each = next((each for each in (4, 2) if inner.in_vectors(each)), 1)
         # Valid: the contracts compare all extents, and each thread writes elements of its own tile of C.
         _fp32_kernel(name, a_across, b_across, each, k % SCHEDULES["fp32"][name].depth != 0, has_engine)(
@@ -161,7 +167,7 @@ def _blocks_that_add(c: Matrix, parts: int, spread: bool) -> tuple[int, bool]:
     return each, spread
 
 
-def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) -> None:
+def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: Epilogue) -> None:
     element = ELEMENTS[precision]
     if precision == "tf32":
         (left, a_across), (right, b_across) = (_along(a, f32), False), (_along(b, f32), False)
@@ -176,7 +182,6 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
             return [_rounding(left, schedule.rows), _rounding(right, schedule.columns)]
         return [left.array, right.array]
 
-    parts = parts_in_stages(m, n, k * element.itemsize, p * q)
     direct = c.in_rows or not epilogue.accumulate
     own = epilogue if parts > 1 or direct else replace(epilogue, bias=None, gelu=False)  # the kernel's; else `through` ends the sums
     ending: dict[str, Any] = {"bias": own.bias is not None, "gelu": own.gelu}
@@ -194,29 +199,35 @@ def _wgmma(c: Matrix, a: Matrix, b: Matrix, precision: str, epilogue: Epilogue) 
         return
 
     def multiply(out: Matrix, alpha: float, accumulate: int) -> None:
-        # GELU is hidden where one warpgroup multiplies while the other one finishes its tile
-        name = "128x128 in turn" if own.gelu else _schedule("wgmma", out, k, (a_across, b_across))
-        schedule = SCHEDULES["wgmma"][name]
-        mapped = out.in_rows
-        ways = {
-            "mapped": mapped,
-            "pairs": not mapped and out.in_vectors(2),
-            "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
-            "c_passes": p * q * m * n * out.base.dtype.itemsize > PASSING,
-        }
+        steps, mapped, nbytes = -(-k * element.itemsize // ROW_BYTES), out.in_rows, p * q * m * n * out.base.dtype.itemsize
+        can_hold = element.itemsize == 2 and mapped and p * q == 1 and steps <= matmul_held.STEPS
+        blocks = matmul_held.blocks_of(m, n, _multiprocessors(c.base)) if can_hold else 0
+        name = _schedule("held" if blocks else "wgmma", out, k, (a_across, b_across))
+        schedule = SCHEDULES["held"][name]
+        if isinstance(schedule, matmul_held.Schedule):
+            ways: dict[str, Any] = {"steps": steps, "c_passes": nbytes > PASSING_HELD}
+            work = Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
+        else:
+            if own.gelu:  # it is hidden where one warpgroup multiplies while the other one finishes its tile
+                name = "128x128 in turn"
+                schedule = SCHEDULES["held"][name]
+            ways = {
+                "mapped": mapped,
+                "pairs": not mapped and out.in_vectors(2),
+                "a_passes": n <= schedule.columns and p * q * m * k * element.itemsize > PASSING,
+                "c_passes": nbytes > PASSING,
+            }
+            work = _work(out, schedule, alpha, accumulate)
         # Valid: the contract compares all extents, and a tile is written by one block.
-        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(
-            out.array, *operands(schedule), offsets, _work(out, schedule, alpha, accumulate)
-        )
+        _wgmma_kernel(element, out.base.dtype, name, **layout, **ending, **ways)(out.array, *operands(schedule), offsets, work)
 
     through(multiply, c, 1, epilogue, direct=direct)
 
 
-def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
+def _tf32(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     """With k across the rows of A, or of both; where it is across those of B alone, C^T = B^T A^T is computed."""
     p, q, m, n = c.shape
-    parts = parts_along_k("tf32", m, n, a.shape[3], p * q, equal=False)
-    steps = steps_of_part(a.shape[3], parts)
+    steps = steps_of_part("tf32", a.shape[3], parts)
     both = _is_across(a, f32) and _is_across(b, f32)
     name = _chosen("tf32", c, (m, n, steps, p * q * parts), (True, True)) if both else ""
     copies = both and SCHEDULES["tf32"][name].copies
@@ -233,8 +244,24 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
             out.array, _rounding(left, BOX), _rounding(right, BOX), later, source, _work(made, SCHEDULES["tf32"][chosen], *work)
         )
 
+    def beside(out: Matrix, made: Matrix, heads: int, work: tuple[float, int]) -> None:
+        copy, schedule, stages = room_for_copy(b), SCHEDULES["tf32"][name], -(-steps // BOX)
+        progress = c.base.device.empty(parts * -(-made.shape[3] // schedule.columns) * matmul_tf32_beside.LINE, u32)
+        blocks = parts * heads * BOX // 64 * -(-b.shape[2] // 64)
+        # Valid: the contract compares extents, a thread writes elements of its own, and there are more threads than counters.
+        _heads_kernel()(copy.array, b.turned.array, progress, Heads(part=stages * BOX, head=heads * BOX, blocks=blocks))
+        rounding, plain = (tensor_map(x.array, (1, 1, BOX, BOX), swizzle=128, tf32=x is not copy) for x in (b.turned, copy))
+        # Valid: the contract compares extents, a tile is written by one block, a box of the copy by one warp, and it is read when it is counted.
+        _beside_kernel(name, c_across, parts, heads)(
+            out.array, _rounding(left, BOX), plain, rounding, progress, _work(made, schedule, *work)
+        )
+
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
         made, work = out.turned if c_across else out, (alpha, accumulate)
+        heads = _copied_before(made, b, SCHEDULES["tf32"][name], -(-steps // BOX)) if copies else 0
+        if heads:
+            beside(out, made, heads, work)
+            return
         first = _columns_copied_first(made, b, SCHEDULES["tf32"][name]) if copies else 0
         if first == 0:
             launch(out, *_either_way(turned_copy(b) if copies else b, f32), work)
@@ -247,6 +274,15 @@ def _tf32(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
         launch(two, copy.rows(first, rest), False, work)
 
     through(product, c, parts, epilogue, direct=c.in_rows and epilogue.plain and c.base.dtype == f32, spread=True)
+
+
+def _copied_before(c: Matrix, b: Matrix, schedule: Any, stages: int) -> int:
+    """The stages of each part along k, of so many, that are copied before a product that copies the rest of its B, given as its transpose (p, q, n, k), beside;
+    0 where the schedule does not do that, blocks have more than one tile (C is parts x q, m x n), or the copy engine cannot read B as it lies."""
+    parts, q, m, n = c.shape
+    tiles = parts * -(-m // schedule.rows) * -(-n // schedule.columns)
+    fits = q * b.shape[0] * b.shape[1] == 1 and tiles <= _multiprocessors(c.base) and turns_in_fours(b) and b.turned.in_rows
+    return matmul_tf32_beside.heads_of(stages) if schedule.beside and fits else 0
 
 
 def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
@@ -262,13 +298,11 @@ def _columns_copied_first(c: Matrix, b: Matrix, schedule: Any) -> int:
     return int(first * schedule.columns) if rounds_of_rest < rounds else 0
 
 
-def _three(c: Matrix, a: Matrix, b: Matrix, epilogue: Epilogue) -> None:
-    p, q, m, n = c.shape
-    parts = parts_along_k("3xtf32", m, n, a.shape[3], p * q, equal=False)
+def _three(c: Matrix, a: Matrix, b: Matrix, parts: int, epilogue: Epilogue) -> None:
     (left, a_across), (right, b_across) = _either_way(a, f32), _either_way(b, f32)
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        name = _schedule("3xtf32", out, steps_of_part(a.shape[3], parts), (a_across, b_across))
+        name = _schedule("3xtf32", out, steps_of_part("3xtf32", a.shape[3], parts), (a_across, b_across))
         # Valid: as above.
         _three_kernel(name, a_across, b_across, parts)(
             out.array, left.array, right.array, _work(out, SCHEDULES["3xtf32"][name], alpha, accumulate)
@@ -283,21 +317,20 @@ def _mma(c: Matrix, a: Matrix, b: Matrix, precision: str, parts: int, epilogue: 
         (left, a_across), (right, b_across) = ((packed(x, f32, round_to_tf32=True), False) for x in (a, b))
     else:
         (left, a_across), (right, b_across) = _either_way(a, element), _either_way(b, element)
-    if parts > 1:
-        left, right = _split(left, a_across, parts), _split(right, b_across, parts)
+    k = a.shape[3]
 
     def product(out: Matrix, alpha: float, accumulate: int) -> None:
-        k = left.shape[2 if a_across else 3]
-        name = _schedule("mma", out, k, (a_across, b_across))
+        name = _schedule("mma", out, steps_of_part(precision, k, parts), (a_across, b_across))
         schedule = SCHEDULES["mma"][name]
-        cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % schedule.row_bytes
+        whole = schedule.row_bytes if parts == 1 else parts * STAGE_BYTES
+        cut = out.shape[2] % schedule.rows or out.shape[3] % schedule.columns or k * element.itemsize % whole
         on_cpu = out.base.device.target == "cpu"
         each = 1 if on_cpu else next(count for count in (16 // out.base.dtype.itemsize, 2, 1) if out.in_vectors(count))
         most = out.shape[0] * out.shape[1] * -(-out.shape[2] // schedule.rows) * -(-out.shape[3] // schedule.columns)
         blocks = most if on_cpu else min(most, schedule.resident * _multiprocessors(out.base))
         ways = {"edges": bool(cut), "batch": out.shape[0] * out.shape[1] > 1, "early": on_hopper(out.base)}
         # Valid: the contract compares all extents, copies read what `valid` leaves, and each thread writes elements of its own.
-        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, **ways)(
+        _mma_kernel(element, out.base.dtype, name, a_across, b_across, each, parts, **ways)(
             out.array, left.array, right.array, Work(blocks=blocks, alpha=alpha, accumulate=accumulate)
         )
 
@@ -350,8 +383,9 @@ def _along(x: Matrix, element: Any) -> Matrix:
     return x if _is_ready(x, element) else packed(x, element)
 
 
-def _split(x: Matrix, across: bool, parts: int) -> Matrix:
-    return x.turned.split(parts).turned if across else x.split(parts)
+def _turned(x: Matrix, across: bool) -> Matrix:
+    """Matrices with k along their rows from those that may be given transposed, and the other way round."""
+    return x.turned if across else x
 
 
 def _rounding(x: Matrix, rows: int) -> Any:
@@ -383,8 +417,11 @@ def _chosen(family: str, c: Matrix, shape: tuple[int, int, int, int], across: tu
 
 
 @functools.cache
-def _wgmma_kernel(element: Any, result: Any, name: str, **options: bool) -> Kernel:
-    return matmul_hopper.product(element, result, SCHEDULES["wgmma"][name], **options)
+def _wgmma_kernel(element: Any, result: Any, name: str, **options: Any) -> Kernel:
+    schedule = SCHEDULES["held"][name]
+    if isinstance(schedule, matmul_held.Schedule):
+        return matmul_held.product(element, result, **options)
+    return matmul_hopper.product(element, result, schedule, **options)
 
 
 @functools.cache
@@ -400,6 +437,16 @@ def _sum_kernel(result: Any, name: str, parts: int, **options: bool) -> Kernel:
 @functools.cache
 def _tf32_kernel(name: str, b_across: bool, c_across: bool, parts: int, ahead: bool) -> Kernel:
     return matmul_tf32.product(SCHEDULES["tf32"][name], b_across=b_across, c_across=c_across, parts=parts, ahead=ahead)
+
+
+@functools.cache
+def _heads_kernel() -> Kernel:
+    return turn_heads()
+
+
+@functools.cache
+def _beside_kernel(name: str, c_across: bool, parts: int, heads: int) -> Kernel:
+    return matmul_tf32_beside.product(SCHEDULES["tf32"][name], c_across=c_across, parts=parts, heads=heads)
 
 
 @functools.cache
@@ -426,8 +473,10 @@ def _border_kernel(a_across: bool, rest: bool) -> Kernel:
 
 
 @functools.cache
-def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, **options: bool) -> Kernel:
-    return matmul_mma.product(element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, **options)
+def _mma_kernel(element: Any, result: Any, name: str, a_across: bool, b_across: bool, each: int, parts: int, **options: bool) -> Kernel:
+    return matmul_mma.product(
+        element, result, SCHEDULES["mma"][name], a_across=a_across, b_across=b_across, each=each, parts=parts, **options
+    )
 
 
 @functools.cache

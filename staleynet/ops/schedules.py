@@ -11,8 +11,30 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from staleynet.kernels import matmul_3xtf32, matmul_hopper, matmul_mma, matmul_parts, matmul_pipelined, matmul_tf32, matmul_wide
+from staleynet.kernels import (
+    matmul_3xtf32,
+    matmul_held,
+    matmul_hopper,
+    matmul_mma,
+    matmul_parts,
+    matmul_pipelined,
+    matmul_tf32,
+    matmul_wide,
+)
 
+_WGMMA: Final[dict[str, Any]] = {
+    "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
+    "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
+    "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
+    "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
+    "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
+    "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
+    "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
+    "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
+    "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
+    "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
+    "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
+}
 _WIDE: Final[dict[str, Any]] = {
     "128x256": matmul_wide.Schedule(128, 256, 4, 2, 4, registers=216),
     "256x128": matmul_wide.Schedule(256, 128, 4, 4, 4, registers=112),
@@ -33,22 +55,12 @@ _PIPELINED: Final[dict[str, Any]] = {
     "pipelined 128x64 by four": matmul_pipelined.Schedule(128, 64, 2, 2, depth=8, resident=4),
 }
 SCHEDULES: Final[dict[str, dict[str, Any]]] = {
-    "wgmma": {
-        "128x256": matmul_hopper.Schedule(128, 256, 3, in_turn=False, group=16, buffers=4),
-        "128x256 8": matmul_hopper.Schedule(128, 256, 4, in_turn=False, group=8, buffers=2),
-        "128x128 in turn": matmul_hopper.Schedule(128, 128, 6, in_turn=True, group=8, ahead=1),
-        "128x128 in turn 2": matmul_hopper.Schedule(128, 128, 5, in_turn=True, group=8, buffers=2, ahead=1),
-        "64x128 in turn": matmul_hopper.Schedule(64, 128, 8, in_turn=True, group=8, ahead=1),
-        "64x256 in turn": matmul_hopper.Schedule(64, 256, 5, in_turn=True, group=8, ahead=1),
-        "64x256 in turn 4": matmul_hopper.Schedule(64, 256, 4, in_turn=True, group=8, buffers=4, ahead=1),
-        "128x64 in turn": matmul_hopper.Schedule(128, 64, 7, in_turn=True, group=8, ahead=1),
-        "128x128": matmul_hopper.Schedule(128, 128, 6, in_turn=False, group=16, buffers=2),
-        "128x192": matmul_hopper.Schedule(128, 192, 4, in_turn=False, group=16, buffers=3),
-        "128x64": matmul_hopper.Schedule(128, 64, 8, in_turn=False, group=8),
-    },
+    "wgmma": _WGMMA,
+    "held": {**_WGMMA, "128x128 held": matmul_held.Schedule()},
     "parts": {
         "64x128": matmul_parts.Schedule(64, 128, 8),
         "128x128": matmul_parts.Schedule(128, 128, 6),
+        "128x256": matmul_parts.Schedule(128, 256, 4),
     },
     "3xtf32": {
         "128x128": matmul_3xtf32.Schedule(128, 4),
@@ -67,6 +79,7 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "256x128 copied": matmul_tf32.Schedule(2, 128, 4, buffers=1, copies=True),
         "256x96 copied": matmul_tf32.Schedule(2, 96, 4, buffers=1, copies=True),
         "128x256 copied": matmul_tf32.Schedule(1, 256, 4, copies=True),
+        "128x256 beside": matmul_tf32.Schedule(1, 256, 4, copies=True, beside=True),
     },
     "fp32": {**_WIDE, **_PIPELINED},
     "wide": _WIDE,
@@ -82,10 +95,23 @@ SCHEDULES: Final[dict[str, dict[str, Any]]] = {
         "32x16": matmul_mma.Schedule(32, 16, 64, 2, 1, 1),
     },
 }
-"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands; "fp32" has all that a Hopper GPU can
-take, "wide" those of the copy engine, and "pipelined" those of other GPUs.
+"""By family of kernels and name. Those of "wgmma" are for bf16, f16, and tf32 with k along the rows of both operands; "held" has all where a block can hold its
+rows of A, and "fp32" all that a Hopper GPU can take, "wide" those of the copy engine, and "pipelined" those of other GPUs.
 """
 
+_WGMMA_SPEED: Final = {
+    "128x256": 1.0,
+    "128x256 8": 0.99,
+    "128x128": 0.93,
+    "128x128 in turn": 0.94,
+    "128x128 in turn 2": 0.93,
+    "64x128 in turn": 0.85,
+    "64x256 in turn": 0.91,
+    "64x256 in turn 4": 0.89,
+    "128x64 in turn": 0.75,
+    "128x192": 0.98,
+    "128x64": 0.8,
+}
 _WIDE_SPEED: Final = {
     "128x256": 1.0,
     "256x128": 0.97,
@@ -105,20 +131,9 @@ _PIPELINED_SPEED: Final = {
     "pipelined 128x64 by four": 0.82,
 }
 _SPEED: Final[dict[str, dict[str, float]]] = {
-    "wgmma": {
-        "128x256": 1.0,
-        "128x256 8": 0.99,
-        "128x128": 0.93,
-        "128x128 in turn": 0.94,
-        "128x128 in turn 2": 0.93,
-        "64x128 in turn": 0.85,
-        "64x256 in turn": 0.91,
-        "64x256 in turn 4": 0.89,
-        "128x64 in turn": 0.75,
-        "128x192": 0.98,
-        "128x64": 0.8,
-    },
-    "parts": {"64x128": 0.85, "128x128": 0.93},
+    "wgmma": _WGMMA_SPEED,
+    "held": {**_WGMMA_SPEED, "128x128 held": 1.02},
+    "parts": {"64x128": 0.85, "128x128": 0.93, "128x256": 1.0},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
     "tf32": {
         "256x128": 1.0,
@@ -132,6 +147,7 @@ _SPEED: Final[dict[str, dict[str, float]]] = {
         "256x128 copied": 1.15,
         "256x96 copied": 1.05,
         "128x256 copied": 1.18,
+        "128x256 beside": 1.18,
     },
     "fp32": {**_WIDE_SPEED, **_PIPELINED_SPEED},
     "wide": _WIDE_SPEED,

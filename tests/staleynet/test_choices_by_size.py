@@ -1,4 +1,4 @@
-"""What tf32 chooses by the sizes of a product, without a GPU: for the 132 multiprocessors of an H200."""
+"""What products choose by their sizes, without a GPU: for the 132 multiprocessors of an H200."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import kdsl
 from kdsl import f32
+from staleynet.kernels import matmul_held
 from staleynet.kernels.convert import SPREAD_PARTS
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul_operands import Matrix
@@ -78,3 +79,28 @@ def test_some_rows_and_columns_of_a_matrix() -> None:
     assert found.rows(1, 2).array.numpy().ravel().tolist() == list(range(6, 18))
     assert found.columns(2, 2).array.numpy().ravel().tolist() == [2, 3, 8, 9, 14, 15, 20, 21]
     assert found.turned.rows(2, 2).array.numpy().tolist() == found.columns(2, 2).turned.array.numpy().tolist()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "blocks"),
+    [
+        (8192, 2048, 128),  # two for each of 64 rows of tiles, eight tiles each
+        (8192, 512, 128),
+        (8100, 500, 128),
+        (16384, 256, 128),
+        (32768, 2048, 256),
+        (4096, 2048, 128),
+        (1024, 4096, 128),
+        (8192, 256, 0),  # 64 blocks of two tiles, where there are 128 tiles for 132 multiprocessors
+        (8192, 128, 0),
+        (8576, 2048, 0),  # 67 rows of tiles leave half of the multiprocessors without one
+        (12800, 1024, 0),
+        (1, 1, 0),
+    ],
+)
+def test_blocks_that_hold_their_rows(m: int, n: int, blocks: int) -> None:
+    assert matmul_held.blocks_of(m, n, 132) == blocks
+    if blocks:
+        down, across = -(-m // 128), -(-n // 128)
+        assert blocks % down == 0
+        assert -(-blocks // 132) * -(-across // (blocks // down)) == -(-down * across // 132)

@@ -13,10 +13,11 @@ import pytest
 import kdsl
 import kdsl.testing
 from kdsl import bf16, f16, f32
+from staleynet.kernels import matmul_held
 from staleynet.ops import matmul_paths
 from staleynet.ops.matmul import Operand, Precision, Version, matmul, row_major
-from staleynet.ops.matmul_operands import parts_along_k, parts_in_stages, steps_of_part
-from staleynet.ops.schedules import SCHEDULES, forced, mma_alone, suits
+from staleynet.ops.matmul_operands import parts_along_k, steps_of_part
+from staleynet.ops.schedules import SCHEDULES, asked, forced, mma_alone, suits
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "3xtf32", "tf32", "bf16", "f16")
 SIZES = [(1, 1, 1), (17, 9, 33), (5, 129, 31), (64, 128, 32), (130, 264, 72)]
@@ -203,17 +204,16 @@ def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
 
 
-@pytest.mark.parametrize("precision", ["tf32", "3xtf32"])
+@pytest.mark.parametrize("precision", [precision for precision in PRECISIONS if precision != "fp32"])
 def test_a_last_part_that_is_shorter(device: kdsl.Device, precision: Precision) -> None:
-    """On Hopper; elsewhere parts have the same length."""
-    size = (200, 300, 4132 if precision == "tf32" else 2084)
-    m, n, k = size
-    parts = parts_along_k(precision, m, n, k, 1, equal=False)
-    assert 1 < parts != parts_along_k(precision, m, n, k, 1)
-    assert k % steps_of_part(k, parts)
-    for turned in itertools.product((False, True), repeat=2):
-        check(device, precision, size, turned=(*turned, False), seed=27)
-    check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
+    """By less than a stage of k, and by more."""
+    for m, n, k in ((40, 24, 4132), (40, 24, 2400), *([(200, 300, 4132), (200, 300, 6208)] if device.target != "cpu" else [])):
+        parts = parts_along_k(precision, m, n, k, 1)
+        assert parts > 1
+        assert k % steps_of_part(precision, k, parts)
+        for turned in itertools.product((False, True), repeat=2):
+            check(device, precision, (m, n, k), turned=(*turned, False), seed=27)
+        check(device, precision, (m, n, k), turned=(True, True, True), alpha=0.5, accumulate=True, seed=28)
 
 
 @pytest.mark.parametrize("name", SCHEDULES["tf32"])
@@ -249,6 +249,44 @@ def test_an_operand_of_tf32_is_copied_ahead(device: kdsl.Device, monkeypatch: py
     assert found == [768, 768]
 
 
+def test_an_operand_of_tf32_is_copied_beside_the_products(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With edges, parts along k, both orders of C, and in many runs of a graph, on two streams at once: bits are those of a copy made before."""
+    if device.target != "sm_90":
+        pytest.skip("a way for Hopper")
+    found: list[int] = []
+    choose = matmul_paths._copied_before
+
+    def recorded(*what: Any) -> int:
+        found.append(choose(*what))
+        return found[-1]
+
+    monkeypatch.setattr(matmul_paths, "_copied_before", recorded)
+    with forced("tf32", "128x256 beside"):
+        for size in ((512, 700, 8192), (700, 512, 4128), (1000, 2100, 1032), (2100, 1000, 132)):
+            check(device, "tf32", size, turned=(True, False, False), alpha=0.5, accumulate=True, gap=4, seed=48)
+    assert found == [12, 8, 16, 2]
+    m, n, k = 512, 1536, 8192
+    random = np.random.default_rng(49)
+    results, graphs = {}, {}
+    a, b = (random.standard_normal((1, 1, *shape)).astype(np.float32) for shape in ((m, k), (k, n)))
+    left, right = place(device, a, f32, turned=True), place(device, b, f32, turned=False)
+    for name in ("128x256 copied", "128x256 beside", "128x256 beside"):
+        c = place(device, np.full((1, 1, m, n), np.nan, np.float32), f32, turned=False)
+        with forced("tf32", name):
+            matmul(c, left, right, m=m, n=n, k=k, precision="tf32")
+            with kdsl.Graph(device) as graph:
+                for _ in range(20):
+                    matmul(c, left, right, m=m, n=n, k=k, precision="tf32")
+        results[graph], graphs[graph] = c, device.stream()
+    for graph, stream in graphs.items():
+        graph.launch(stream)
+    for stream in graphs.values():
+        stream.synchronize()
+    bits = [c.array.numpy().view(np.uint32) for c in results.values()]
+    for other in bits[1:]:
+        np.testing.assert_array_equal(other, bits[0])
+
+
 def test_what_adds_parts_of_tf32_is_spread(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """C has 5.8 blocks for each multiprocessor; with twice as many rows it has more than find room at a time."""
     if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:
@@ -270,9 +308,9 @@ def test_what_adds_parts_of_tf32_is_spread(device: kdsl.Device, monkeypatch: pyt
 def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
     """With a last part that has less of k than the others, in all layouts, with all endings."""
     if device.target == "cpu":
-        pytest.skip("the CPU has parts of equal length")
+        pytest.skip("kernels for a GPU")
     precision: Precision = {bf16: "bf16", f16: "f16", f32: "tf32"}[element]  # type: ignore[assignment]
-    assert parts_in_stages(200, 300, 4104 * element.itemsize, 1) > 1
+    assert parts_along_k(precision, 200, 300, 4104, 1) > 1
     for turned in itertools.product((False, True), repeat=2):
         check(device, precision, (200, 300, 4104), elements=(element, element, element), turned=(*turned, False), seed=18)
     for result in (element, f32):
@@ -281,6 +319,55 @@ def test_parts_in_stages(device: kdsl.Device, element: Any) -> None:
         ending: dict[str, Any] = {"bias": bias, "activation": "gelu"}
         for accumulate in (False, True):
             check(device, precision, (64, 257, 8192), elements=(element, element, result), **ending, accumulate=accumulate, gap=1, seed=21)
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5])
+@pytest.mark.parametrize("element", [bf16, f16], ids=str)
+def test_blocks_that_hold_their_rows(device: kdsl.Device, monkeypatch: pytest.MonkeyPatch, element: Any, shares: int) -> None:
+    """In all layouts, with all endings, at edges of m, n and k, and with blocks of one tile and of none."""
+    if device.target != "sm_90":
+        pytest.skip("a way for Hopper")
+    monkeypatch.setattr(matmul_held, "blocks_of", lambda m, n, _: -(-m // matmul_held.ROWS) * shares)
+    precision: Precision = "bf16" if element is bf16 else "f16"
+    with forced("held", "128x128 held"):
+        for size, turned in itertools.product(
+            [(300, 520, 96), (257, 1032, 512), (64, 72, 505)], itertools.product((False, True), repeat=3)
+        ):
+            check(device, precision, size, elements=(element, element, element), turned=turned, gap=8, seed=41)
+        bias = np.random.default_rng(42).standard_normal(520).astype(np.float32)
+        for result, accumulate in itertools.product((element, f32), (False, True)):
+            ways: dict[str, Any] = {"elements": (element, element, result), "alpha": -0.5, "accumulate": accumulate}
+            check(device, precision, (300, 520, 256), **ways, seed=43)
+            check(device, precision, (300, 520, 200), **ways, bias=bias, seed=44)
+            check(device, precision, (300, 520, 8), **ways, bias=bias, activation="gelu", seed=45)
+        monkeypatch.setattr(matmul_paths, "PASSING_HELD", 0)
+        check(device, precision, (300, 520, 320), elements=(element, element, element), seed=46)
+        assert asked("held")
+
+
+def test_holding_rows_changes_no_bit(device: kdsl.Device) -> None:
+    if device.target != "sm_90" or getattr(device, "multiprocessors", 0) != 132:
+        pytest.skip("the size is for 132 multiprocessors")
+    random = np.random.default_rng(47)
+    a, b = (random.standard_normal((1, 1, *shape)).astype(np.float32) for shape in ((8190, 510), (510, 1000)))
+    results = []
+    for name in ("128x128 held", "128x128 in turn", "128x256"):
+        c = place(device, np.full((1, 1, 8190, 1000), np.nan, np.float32), bf16, turned=False)
+        with forced("held", name):
+            matmul(
+                c,
+                place(device, a, bf16, turned=False, gap=2),
+                place(device, b, bf16, turned=False),
+                m=8190,
+                n=1000,
+                k=510,
+                precision="bf16",
+            )
+            assert asked("held")
+        results.append(c.array.numpy().view(np.uint16))
+    assert not np.isnan(results[0].view(ml_dtypes.bfloat16).astype(np.float32)).any()
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULES["mma"] if name != "32x16"])
@@ -314,15 +401,6 @@ def test_rows_that_the_copy_engine_does_not_write(device: kdsl.Device, monkeypat
     check(device, "bf16", (300, 64, 512), elements=(bf16, bf16, bf16), batch=(2, 3), turned=(True, True, False), seed=26)
 
 
-def test_parts_in_stages_depend_on_the_shape_and_the_elements_alone() -> None:
-    assert parts_in_stages(256, 256, 2 * 8192, 1) == 16
-    assert parts_in_stages(256, 768, 2 * 8192, 1) == 5
-    assert parts_in_stages(512, 512, 2 * 16384, 1) == 4
-    assert parts_in_stages(512, 2048, 2 * 8192, 1) == 1
-    assert parts_in_stages(256, 256, 2 * 1024, 1) == 1
-    assert parts_in_stages(256, 256, 2 * 8192, 2) == 1
-
-
 def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("fp32", 512, 2048, 8192, 1) == 4
     assert parts_along_k("fp32", 4096, 4096, 4096, 1) == 1
@@ -334,12 +412,16 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert parts_along_k("3xtf32", 256, 256, 8192, 1) == 32
     assert parts_along_k("fp32", 1, 1, 100003, 1) == 1  # odd: no part would begin where rows may
     assert parts_along_k("fp32", 64, 64, 8192, 2) == 1
-    assert parts_along_k("tf32", 512, 1536, 8192, 1) == 4
-    assert parts_along_k("tf32", 512, 1536, 8192, 1, equal=False) == 5
-    assert steps_of_part(8192, 5) == 1664
-    for parts in range(1, 20):  # no part is empty
-        found = parts_along_k("tf32", 64, 64, 512 * parts + 31, 1, equal=False)
-        assert (found - 1) * steps_of_part(512 * parts + 31, found) < 512 * parts + 31
+    assert parts_along_k("bf16", 256, 256, 8192, 1) == parts_along_k("f16", 256, 256, 8192, 1) == 16
+    assert parts_along_k("bf16", 256, 768, 8192, 1) == 5
+    assert steps_of_part("bf16", 8192, 5) == 1664
+    assert parts_along_k("tf32", 512, 1536, 8192, 1) == 5
+    assert steps_of_part("tf32", 8192, 5) == 1664
+    assert parts_along_k("tf32", 256, 256, 1024, 1) == 1
+    for precision, parts in itertools.product(("tf32", "bf16"), range(1, 20)):  # no part is empty
+        for k in (512 * parts + 31, 512 * parts + 1, 512 * parts - 63):
+            found = parts_along_k(precision, 64, 64, k, 1)
+            assert (found - 1) * steps_of_part(precision, k, found) < k
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,18 @@ import pytest
 
 from kdsl import Kernel, bf16, f16, f32
 from kdsl.testing.ptx import assemble
-from staleynet.kernels import matmul_3xtf32, matmul_border, matmul_hopper, matmul_mma, matmul_parts, matmul_tf32, matmul_wide
-from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_small
+from staleynet.kernels import (
+    matmul_3xtf32,
+    matmul_border,
+    matmul_held,
+    matmul_hopper,
+    matmul_mma,
+    matmul_parts,
+    matmul_tf32,
+    matmul_tf32_beside,
+    matmul_wide,
+)
+from staleynet.kernels.convert import SPREAD, SPREAD_PARTS, combine, pack, turn, turn_heads, turn_small
 from staleynet.ops.matmul_paths import _fp32_kernel
 from staleynet.ops.schedules import SCHEDULES, choose, load
 
@@ -44,6 +54,16 @@ def test_what_passes_makes_room_in_the_cache_first() -> None:
         ptx = matmul_hopper.product(bf16, bf16, SCHEDULES["wgmma"]["128x64"], a_passes=a_passes, c_passes=c_passes).ptx("sm_90a")
         hints = {"global" if "tensor.4d.global" in line else "shared" for line in ptx.splitlines() if "L2::cache_hint" in line}
         assert hints == {side for side, passes in (("shared", a_passes), ("global", c_passes)) if passes}
+
+
+@pytest.mark.parametrize("steps", range(1, matmul_held.STEPS + 1))
+def test_a_held_operand(steps: int) -> None:
+    """In one way or another with every number of stages: each has an array for A of its own, and with B's no more than a block may have."""
+    ways: dict[str, Any] = {"a_across": steps % 2 == 0, "b_across": steps % 4 > 1, "bias": steps > 4, "gelu": steps > 6}
+    ptx = matmul_held.product(f16 if steps == 3 else bf16, f32 if steps == 5 else bf16, steps, **ways, c_passes=steps == 8).ptx("sm_90a")
+    assert len(re.findall(r"wgmma\.mma_async", ptx)) == 2 * 4  # not more of them than for a stage: the loop is one
+    assert ("L2::cache_hint" in ptx) == (steps == 8)
+    assert assemble(ptx, "sm_90a").spills == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES["parts"])
@@ -85,6 +105,16 @@ def test_tf32_with_k_across(name: str) -> None:
     assert spills(matmul_tf32.product(schedule, b_across=schedule.turns, c_across=not schedule.turns), "sm_90a") == 0
     if schedule.copies:
         assert spills(matmul_tf32.product(schedule, b_across=False, c_across=True, ahead=True), "sm_90a") == 0
+
+
+@pytest.mark.parametrize(("parts", "c_across", "heads"), [(5, False, 26), (1, True, 32)])
+def test_tf32_that_copies_beside_its_products(parts: int, c_across: bool, heads: int) -> None:
+    ptx = matmul_tf32_beside.product(SCHEDULES["tf32"]["128x256 beside"], parts=parts, c_across=c_across, heads=heads).ptx("sm_90a")
+    assert re.search(r"(ld|atom)\S*\.acquire\.gpu", ptx)
+    assert re.search(r"(red|atom)\S*\.release\.gpu", ptx)
+    assert "fence.proxy.async.global" in ptx
+    assert assemble(ptx, "sm_90a").spills == 0
+    assert spills(turn_heads(), "sm_90a") == 0
 
 
 def test_fragments_of_a_stage_stay_in_their_registers_until_its_products_are_done() -> None:
@@ -204,4 +234,7 @@ def test_schedules_fit_a_block_and_tables_name_them() -> None:
         assert set(entries.values()) <= set(SCHEDULES[family.split()[0]])
     assert choose("pipelined", "sm_87", 16, LIMITS["sm_87"], (4096, 4096, 4096, 1)) == "pipelined 128x128"
     assert choose("wgmma", "sm_90", 132, 232_448, (8192, 8192, 8192, 1)).startswith("128x256")
+    for shape in ((8192, 2048, 512, 1), (16384, 256, 512, 1), (4096, 2048, 64, 1)):  # of the table, and by the model
+        for across in itertools.product((False, True), repeat=2):
+            assert choose("held", "sm_90", 132, 232_448, shape, across) == "128x128 held"
     assert load("sm_80") == {}
