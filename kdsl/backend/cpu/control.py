@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from kdsl.backend.cpu.addresses import Anchors
 from kdsl.backend.cpu.ahead import hint_next_strip
 from kdsl.backend.cpu.branches import Branches
 from kdsl.backend.cpu.frames import Frame
@@ -21,7 +22,7 @@ from kdsl.backend.cpu.lanes import Lanes, Uniform
 from kdsl.backend.cpu.masks import NOBODY, Mask
 from kdsl.backend.cpu.merge import Merge
 from kdsl.backend.cpu.strips import Strips
-from kdsl.backend.cpu.trips import Trips
+from kdsl.backend.cpu.trips import Trips, trips_together
 from kdsl.backend.cpu.wide import Unfit
 from kdsl.backend.llvm.module import loop_that_stays
 from kdsl.ir import nodes
@@ -301,6 +302,7 @@ class Control(Branches):
         b.position_at_end(body)
         e.values[op.counter] = trips.counter()
         self.targets[op] = Target(leave, latch)
+        rolled |= self._earlier_trips(op, trips)
         e.block(op.body)
         if not e.dead:
             latch.arrive(e.mask)
@@ -312,6 +314,19 @@ class Control(Branches):
                 back.set_metadata("llvm.loop", loop_that_stays(e.module))
         if e.attempt is not None:
             e.attempt.leave_loop()
+
+    def _earlier_trips(self, op: nodes.ForRange, trips: Trips) -> bool:
+        """Of trips that run together, all but the last; whether there are such."""
+        e = self.e
+        count = trips_together(e, op)
+        if count == 1 or e.attempt is None:
+            return False
+        e.attempt.anchors = Anchors(e)
+        for _ in range(count - 1):
+            e.block(op.body)
+            trips.step_once()
+            e.values[op.counter] = trips.counter()
+        return True
 
     def _strip(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from llvmlite import ir
 
 from kdsl.backend.cpu import masked
+from kdsl.backend.cpu.addresses import chain
 from kdsl.backend.cpu.ahead import hint_next_groups, hint_next_trip
 from kdsl.backend.cpu.lanes import I32, Lanes, Linear, Term, Uniform, Vector
 from kdsl.backend.cpu.masked import bytes_of
@@ -45,12 +46,17 @@ class MemoryAccess:
         e = self.e
         memory, kind = op.memory, memory_type(op.type)
         packed = None if e.attempt is None else e.attempt.packed.get(op)
+        anchors = None if e.attempt is None else e.attempt.anchors
         if packed is not None:
             pieces = self._pieces(memory, kind, packed.memory, packed.index(e), None)
             assert pieces is not None
             return Vector(pieces)
 
         def load_at(places: list[Lanes], index: Lanes) -> Any:
+            if anchors is not None and isinstance(index, Linear) and index.offsets is not None:
+                pieces = self._pieces(memory, kind, *anchors.of(op, index), None)
+                if pieces is not None:
+                    return pieces
             if self.is_run_of_a_view(index, op):
                 hint_next_groups(e, op, index)
 
@@ -236,7 +242,10 @@ class MemoryAccess:
             return None
         parts = []
         vector = ir.VectorType(kind, length)
-        for first in range(0, e.width, length):
+        firsts = range(0, e.width, length)
+        are_rows = mask is None and isinstance(memory, nodes.View) and all(self._is_run(index, first, length) for first in firsts)
+        rows = chain(e, start, kind, index, firsts) if are_rows else None
+        for first in firsts:
             if length > 1 and not self._is_run(index, first, length):
                 one = self._shared_element(
                     memory, kind, start, self.place(index, first), None if mask is None else e.masks.parts.of(mask, first, length)
@@ -245,7 +254,7 @@ class MemoryAccess:
                 lanes = ir.Constant(ir.VectorType(I32, length), [0] * length)
                 parts.append(b.shuffle_vector(b.insert_element(undefined, one, ir.Constant(I32, 0)), undefined, lanes))
                 continue
-            address = b.gep(start, [self.place(index, first)], source_etype=kind)
+            address = b.gep(start, [self.place(index, first)], source_etype=kind) if rows is None else next(rows)
             alignment = self._alignment(memory, kind, index, first, length)
             if mask is None:
                 parts.append(b.load(address, align=alignment, typ=vector))

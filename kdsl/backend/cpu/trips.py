@@ -7,14 +7,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llvmlite import ir
 
+from kdsl.backend.cpu.addresses import reads_tiles
 from kdsl.backend.cpu.lanes import I64, Lanes, Linear, Uniform, Vector, modest
+from kdsl.backend.cpu.split import PURE
 from kdsl.ir import nodes
 from kdsl.lang.types import I64 as INDEX
 
 if TYPE_CHECKING:
     from kdsl.backend.cpu.emission import Emission
 
+_TOGETHER: Final = 4
+"""Trips that run together. Of more of them LLVM reads first what all need, and has no registers for it."""
 _JUMPS: Final = (nodes.Break, nodes.Continue, nodes.Leave, nodes.Return)
+
+
+def trips_together(e: Emission, loop: nodes.ForRange) -> int:
+    """How many trips of a loop run one behind the other before it counts and branches: more than one for those over tiles, which are so short that a wrong
+    guess of where they end costs a good part of their time."""
+    ends = loop.start, loop.stop, loop.step
+    if not reads_tiles(e) or not all(isinstance(end, nodes.Constant) for end in ends):
+        return 1
+    start, stop, step = (int(end.value) for end in ends if isinstance(end, nodes.Constant))
+    reads = [op for op in loop.body if isinstance(op, nodes.Load)]
+    is_fit = all(isinstance(op, PURE) for op in loop.body) and all(isinstance(op.memory, nodes.Array) and not op.checked for op in reads)
+    return _TOGETHER if reads and is_fit and len(range(start, stop, step)) % _TOGETHER == 0 else 1
 
 
 class Trips:

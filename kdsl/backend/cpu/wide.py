@@ -17,6 +17,7 @@ from kdsl.ir import nodes
 from kdsl.ir.uniformity import Level, Uniformity
 
 if TYPE_CHECKING:
+    from kdsl.backend.cpu.addresses import Anchors
     from kdsl.backend.cpu.emission import Emission
     from kdsl.backend.cpu.packed import Packed
 
@@ -96,6 +97,8 @@ class Attempt:
         """Loads whose indices are known to be inside in all trips of the loop around the present operation (`hoist`)."""
         self.packed: dict[nodes.Load, Packed] = {}
         """Copies of what loads read in all trips of the loop around the present operation."""
+        self.anchors: Anchors | None = None
+        """From where loads read in the trips of the loop around the present operation, if those run together."""
         self.hinted: set[tuple[nodes.Memory, tuple[nodes.ValueOp, ...]]] = set()
         """Elements that later groups access, for which a hint has been given."""
         self.units: set[int] = set()
@@ -142,6 +145,7 @@ class Attempt:
     def leave_loop(self) -> None:
         """It ends here."""
         self._loops.pop()
+        self.anchors = None
 
     def state(self) -> bool:
         """What `resume` takes, to emit the other branch."""

@@ -27,6 +27,7 @@ ALLOWED: Final = re.compile(
     | (ssub|sadd)\.sat\.i(32|64)|(s|u)(min|max)\.(v\d+)?i(32|64)|abs\.i(32|64)|cttz\.i(16|32|64)|ctpop\.i(16|32|64)   # both targets
     | (ctpop|ctlz|cttz|bitreverse)\.(v\d+)?i(32|64)|fsh[lr]\.(v\d+)?i32                # both targets
     | prefetch\.p0                                                                   # CPU
+    | launder\.invariant\.group\.p0                                                    # CPU
     | x86\.sse\.(ldmxcsr|stmxcsr)                                                     # x86-64
     | x86\.avx512\.mask\.(scalef|range)\.p[sd]\.(128|256|512)                         # x86-64-v4
     | aarch64\.(get|set)\.fpcr                                                        # AArch64

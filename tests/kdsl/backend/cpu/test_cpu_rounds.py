@@ -6,8 +6,24 @@ import numpy as np
 import pytest
 
 import kdsl
-from kdsl import Slice, SliceMut, f32, fma, kernel, local_array, shared_array, struct, sync_threads, thread_idx, tile_index, tiles, u32
-from kdsl.backend.cpu import HostCpu, compile_ir, compile_object
+from kdsl import (
+    Const,
+    Slice,
+    SliceMut,
+    f32,
+    fma,
+    kernel,
+    local_array,
+    shared_array,
+    struct,
+    sync_threads,
+    thread_idx,
+    tile_index,
+    tiles,
+    u32,
+)
+from kdsl.backend.cpu import HostCpu, compile_assembly, compile_ir, compile_object
+from kdsl.backend.cpu.compile import build_module
 
 BLOCK = 8
 
@@ -125,6 +141,94 @@ def test_a_loop_may_start_anywhere() -> None:
     row, column = np.arange(m)[:, None] // BLOCK * BLOCK, np.arange(n)
     expected = sum(row + step + column for step in range(4, k, BLOCK))
     np.testing.assert_array_equal(c.numpy().reshape(m, n), expected)
+
+
+TILE = 16
+
+
+@kernel(grid=tiles(rows="p.m", columns="p.n", batch="p.batch", tile=(TILE, TILE)), block=(TILE, TILE), requires=FITS)
+def some_columns(
+    c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Sizes, *, start: Const[int], stop: Const[int], step: Const[int]
+) -> None:
+    """Of each tile of A only some columns count."""
+    a_tile, b_tile = shared_array((TILE, TILE), f32), shared_array((TILE, TILE), f32)
+    tile = tile_index()
+    x, y = thread_idx.x, thread_idx.y
+    row, column = tile.row + y, tile.column + x
+    total = f32(0)
+    for begin in range(0, p.k, TILE):
+        a_tile[y, x] = a[row * p.k + (begin + x)] if row < p.m and begin + x < p.k else 0.0
+        b_tile[y, x] = b[(begin + y) * p.n + column] if begin + y < p.k and column < p.n else 0.0
+        sync_threads()
+        for k in range(start, stop, step):
+            total = fma(a_tile[y, k], b_tile[k, x], total)
+        sync_threads()
+    if row < p.m and column < p.n:
+        c[(tile.batch * p.m + row) * p.n + column] = total
+
+
+COLUMNS = [(0, 16, 1), (0, 14, 1), (3, 11, 2), (15, -1, -1), (15, 3, -3), (0, 4, 1)]
+
+
+@pytest.mark.parametrize("columns", COLUMNS, ids=str)
+@pytest.mark.parametrize("sizes", [(144, 48, 160), (70, 33, 150)], ids=str)
+def test_trips_that_run_together_are_all_made_in_order(sizes: tuple[int, int, int], columns: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    start, stop, step = columns
+    rng = np.random.default_rng(k)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    expected = np.zeros((m, n), np.float32)
+    for begin in range(0, k, TILE):
+        for i in range(begin + start, begin + stop, step):
+            if i < k:  # beyond it a tile holds zeros
+                product = a[:, i, None].astype(np.float64) * b[i].astype(np.float64)  # exact
+                total = product + expected
+                error = np.where(abs(product) > abs(expected), (product - total) + expected, (expected - total) + product)
+                # to odd where a bit was lost, so that what comes next rounds once, as `fma` does
+                lost = (error != 0) & (total.view(np.int64) % 2 == 0)
+                towards = np.where(error > 0, np.inf, -np.inf)
+                expected = np.where(lost, np.nextafter(total, towards), total).astype(np.float32)
+    device = kdsl.device("cpu")
+    c = device.array(np.full(m * n, np.nan, np.float32))
+    sizes_of = Sizes(batch=1, m=m, n=n, k=k)
+    some_columns(c, device.array(a.reshape(-1)), device.array(b.reshape(-1)), sizes_of, start=start, stop=stop, step=step)
+    np.testing.assert_array_equal(c.numpy().reshape(m, n), expected)
+
+
+def test_multiplications_read_at_constant_distances() -> None:
+    host = HostCpu("x86-64-v4")
+
+    def multiplications(start: int, stop: int, step: int) -> list[str]:
+        text = compile_assembly(some_columns.ir(start=start, stop=stop, step=step), host)
+        return [line.split("\t")[2] for line in text.splitlines() if "vfmadd" in line and "{1to16}" in line]
+
+    for columns, trips in (((0, 16, 1), 4), ((3, 11, 2), 4), ((15, -1, -1), 4), ((0, 14, 1), 1)):
+        found = multiplications(*columns)
+        assert len(found) == trips * TILE
+        assert not any("," in operand.partition(")")[0] for operand in found) or trips == 1, found
+
+
+def test_rows_of_tiles_are_read_one_from_the_other() -> None:
+    @kernel(grid=GRID, block=(BLOCK, BLOCK), requires=FITS)
+    def one_row(c: SliceMut[f32], a: Slice[f32], b: Slice[f32], p: Sizes) -> None:
+        own = shared_array((BLOCK, BLOCK), f32)
+        tile = tile_index()
+        x, y = thread_idx.x, thread_idx.y
+        row, column = tile.row + y, tile.column + x
+        total = f32(0)
+        for step in range(0, p.k, BLOCK):
+            own[y, x] = b[step * p.n + column] if step < p.k and column < p.n else 0.0  # what all rows of threads read
+            sync_threads()
+            total += own[x, y]
+            sync_threads()
+        if row < p.m and column < p.n:
+            c[(tile.batch * p.m + row) * p.n + column] = total
+
+    def pointers(made: Any) -> int:
+        return str(build_module(made.ir(), HostCpu("x86-64-v3"))[0]).count('call ptr @"llvm.launder')
+
+    assert pointers(one_row) == 0
+    assert pointers(tiled) == 2 * (BLOCK - 1) + 2  # from row to row of two tiles, and from where the trips of the inner loop read them
 
 
 def blocks_at_once(made: Any) -> bool:
