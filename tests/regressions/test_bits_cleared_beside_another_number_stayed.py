@@ -38,9 +38,7 @@ def test_two_conversions(device: Any, of: DType, first: int, second: int) -> Non
     y = device.zeros(64, u16)
     cleared(of, first, second)(y, device.array(x), device.array(z))
     bits = [numbers.astype(of.numpy).view(np.uint16) for numbers in (x, z)]
-    np.testing.assert_array_equal(
-        y.numpy().reshape(32, 2), np.stack([bits[0] & first, bits[1] & second], axis=1)
-    )
+    np.testing.assert_array_equal(y.numpy().reshape(32, 2), np.stack([bits[0] & first, bits[1] & second], axis=1))
 
 
 @pytest.mark.parametrize("level", [0, 3])

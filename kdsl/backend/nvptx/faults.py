@@ -64,8 +64,8 @@ def without_faulty_forms(ptx: str) -> str:
     that an exchange of all lanes does not wait for the other groups. In a function with such masks the mask of all lanes is computed, where ptxas takes nothing
     for granted.
 
-    Of two floats that are narrowed ptxas makes one instruction (`F2FP.F16.F32.PACK_AB`), also where bits of each are cleared before both are stored together, or
-    one is stored beside another number; then it only takes the half apart, and clears nothing (13.0). So `x & c` is ~(~x | ~c) in functions that narrow.
+    Of two floats that are narrowed ptxas makes one instruction (`F2FP.F16.F32.PACK_AB`), also where bits of each are cleared before both are stored together,
+    or one is stored beside another number; then it takes a half apart, and clears nothing (13.0). So `x & c` is ~(~x | ~c) in functions that narrow.
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
     return "\n}\n".join(map(_function, text.split("\n}\n")))
