@@ -204,4 +204,11 @@ def test_schedules_fit_a_block_and_tables_name_them() -> None:
         assert set(entries.values()) <= set(SCHEDULES[family.split()[0]])
     assert choose("pipelined", "sm_87", 16, LIMITS["sm_87"], (4096, 4096, 4096, 1)) == "pipelined 128x128"
     assert choose("wgmma", "sm_90", 132, 232_448, (8192, 8192, 8192, 1)).startswith("128x256")
+    for shape, name in (
+        ((256, 768, 1638, 5), "64x128"),
+        ((256, 768, 512, 16), "128x256"),
+        ((512, 2048, 2048, 4), "128x256"),
+        ((16, 512, 256, 8), "64x128"),
+    ):
+        assert choose("parts", "sm_90", 132, 232_448, shape) == name
     assert load("sm_80") == {}
