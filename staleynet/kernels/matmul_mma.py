@@ -132,9 +132,11 @@ def product(
     SHAPE = "m16n8k16" if element.itemsize == 2 else "m16n8k8"
     KIND = "tf32" if element is f32 else element
     LATE = schedule.late
-    # whether there are registers for the next part of a stage, too; edges and batches take some
-    TWICE = 4 * DOWN * SIDE < 128 or not (edges or batch)
+    # whether there are registers for the next part of a stage, too; edges and batches take some, and results of 32 bits with the addresses of an A across
+    TWICE = 4 * DOWN * SIDE < 96 or not (edges or batch or (a_across and result is f32))
     SLOTS = 2 if TWICE else 1
+    # blocks for which ptxas shall leave registers: of small ones it aims at more by itself, and spills some bytes where it misses them
+    RESIDENT = 2 if WARPS <= 4 and (edges or not early) else 1
     OUT = room(result, WARPS, OWN_COLUMNS) if each > 1 else (1, 1, 1)
     leave = leaving(result, DOWN, SIDE, each=each, edges=edges)
     # with k across, rows of a tile have at most 64 elements, so that a wider one is several pieces
@@ -225,6 +227,8 @@ def product(
             *(() if edges else (f"{extent} == {extent} // {of} * {of}" for extent, of in multiples)),
         ),
         programmatic=early,
+        resident=RESIDENT,
+        spills=False,
     )
     def matmul_mma(c: SliceMut[result, D4], a: Slice[element, D4], b: Slice[element, D4], w: Work) -> None:
         """C <- alpha A B (+ C), tile after tile."""

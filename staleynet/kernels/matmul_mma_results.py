@@ -55,10 +55,11 @@ def leaving(result: Any, down: int, side: int, *, each: int, edges: bool) -> Any
                     low, high = w.alpha * total[i, j, 2 * half], w.alpha * total[i, j, 2 * half + 1]
                     pairs[warp, mma_row(2 * half), 4 * j + mma_column(0) // 2] = pair(low, high)
             sync_warp()
+            left = to.shape[2] - (row + 16 * i)
             for t in unroll(LINES * PER_LINE // 32):
                 line, place = (32 * t + lane) // PER_LINE, (32 * t + lane) % PER_LINE
                 y, x = row + 16 * i + line, column // WIDE + place
-                if not edges or (p < to.shape[0] and q < to.shape[1] and y < to.shape[2] and x < to.shape[3]):
+                if not edges or (p < to.shape[0] and q < to.shape[1] and line < left and x < to.shape[3]):
                     # inside by the test, or since the whole tile is
                     if EXACT and w.accumulate != 0:
                         to.unchecked[p, q, y, x] = to.unchecked[p, q, y, x] + of[warp, line, place]

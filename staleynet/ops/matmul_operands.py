@@ -27,6 +27,8 @@ PARTS = {
     "f16": (64, 128, 512, 16),
 }
 """By precision, for parts along k: rows and columns of a usual tile of C, the steps of k that a part has at least, and the most parts."""
+FEW = 8
+"""Tiles of C of tf32 up to which a part may have half as many steps."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,11 @@ def parts_along_k(precision: str, m: int, n: int, k: int, batch: int) -> int:
     (`steps_of_part`), but for those of fp32.
     """
     rows, columns, depth, most = PARTS[precision]
+    tiles = -(-m // rows) * -(-n // columns)
+    if precision == "tf32" and tiles <= FEW:
+        depth //= 2
     if batch != 1 or k < 4 * depth:
         return 1
-    tiles = -(-m // rows) * -(-n // columns)
     wanted = min(most, k // depth, 132 // tiles if tiles <= 66 else 1)
     while wanted > 1 and (k % (32 * wanted) if precision == "fp32" else (wanted - 1) * steps_of_part(precision, k, wanted) >= k):
         wanted -= 1

@@ -133,7 +133,7 @@ _PIPELINED_SPEED: Final = {
 _SPEED: Final[dict[str, dict[str, float]]] = {
     "wgmma": _WGMMA_SPEED,
     "held": {**_WGMMA_SPEED, "128x128 held": 1.02},
-    "parts": {"64x128": 0.85, "128x128": 0.93, "128x256": 1.0},
+    "parts": {"64x128": 0.7, "128x128": 0.9, "128x256": 1.0},
     "3xtf32": {"128x128": 1.0, "128x96": 0.84, "128x64": 0.62},
     "tf32": {
         "256x128": 1.0,

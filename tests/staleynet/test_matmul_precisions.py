@@ -199,7 +199,7 @@ def test_every_version_has_every_ending(device: kdsl.Device, version: Version) -
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_parts_along_k(device: kdsl.Device, precision: Precision) -> None:
     size = (40, 24, 4096)
-    assert parts_along_k(precision, *size, 1) == (16 if precision == "3xtf32" else 8)
+    assert parts_along_k(precision, *size, 1) == (16 if precision in ("3xtf32", "tf32") else 8)
     check(device, precision, size, seed=13)
     check(device, precision, size, turned=(True, True, True), alpha=0.5, accumulate=True, seed=14)
 
@@ -417,7 +417,8 @@ def test_parts_depend_on_the_shape_alone() -> None:
     assert steps_of_part("bf16", 8192, 5) == 1664
     assert parts_along_k("tf32", 512, 1536, 8192, 1) == 5
     assert steps_of_part("tf32", 8192, 5) == 1664
-    assert parts_along_k("tf32", 256, 256, 1024, 1) == 1
+    assert parts_along_k("tf32", 64, 1024, 1024, 1) == 4
+    assert parts_along_k("tf32", 1024, 1024, 1024, 1) == 1
     for precision, parts in itertools.product(("tf32", "bf16"), range(1, 20)):  # no part is empty
         for k in (512 * parts + 31, 512 * parts + 1, 512 * parts - 63):
             found = parts_along_k(precision, 64, 64, k, 1)

@@ -237,4 +237,11 @@ def test_schedules_fit_a_block_and_tables_name_them() -> None:
     for shape in ((8192, 2048, 512, 1), (16384, 256, 512, 1), (4096, 2048, 64, 1)):  # of the table, and by the model
         for across in itertools.product((False, True), repeat=2):
             assert choose("held", "sm_90", 132, 232_448, shape, across) == "128x128 held"
+    for shape, name in (
+        ((256, 768, 1638, 5), "64x128"),
+        ((256, 768, 512, 16), "128x256"),
+        ((512, 2048, 2048, 4), "128x256"),
+        ((16, 512, 256, 8), "64x128"),
+    ):
+        assert choose("parts", "sm_90", 132, 232_448, shape) == name
     assert load("sm_80") == {}
