@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gpus import BF16, LIMIT, on_hopper, on_tensor_memory_gpus, poisoned, whole
 from refusal import refused
-from test_copies import cut
 from test_products import sum_column, sum_row
+from test_tensor_copies import cut
 
 import kdsl
 from kdsl import (

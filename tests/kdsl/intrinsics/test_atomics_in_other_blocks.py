@@ -41,7 +41,8 @@ def test_every_type_scope_and_order(name: str, of: str, kind: str) -> None:
             plain = {"load": "acquire", "store": "release"}.get(lowering.op, "acq_rel") if order == "seq_cst" else order
             head, _, operation = lowering.ptx.partition(".")
             expected += [f"CHECK: fence.sc.{ptx_scope};"] if order == "seq_cst" else []
-            expected.append(f"CHECK: {'.'.join(filter(None, (head, plain, ptx_scope, 'shared::cluster', operation, kind)))} ")
+            line = ".".join(filter(None, (head, plain, ptx_scope, "shared::cluster", operation, kind.removesuffix("x2"))))
+            expected += [f"CHECK: {line} "] if not kind.endswith("x2") else [f"CHECK: {line} low, [", f"CHECK-SAME: {line} high, ["]
     ptx = kernel(f"x: Slice[{of}], y: SliceMut[{of}]", "\n".join(body)).ptx("sm_90")
     filecheck(unrecorded(ptx), "\n".join(expected))
     assert not re.search(r"(atom|ld|st)\.\w+\.\w+\.shared\.", ptx)
@@ -65,7 +66,8 @@ def test_arrays_that_the_launch_sizes() -> None:
     ptx = kernel("y: SliceMut[f16], a: f16", body).ptx("sm_90")
     filecheck(ptx, """
     CHECK: mapa.shared::cluster.u32
-    CHECK: atom.relaxed.gpu.shared::cluster.add.noftz.f16x2
+    CHECK: atom.relaxed.gpu.shared::cluster.add.noftz.f16 low
+    CHECK-SAME: atom.relaxed.gpu.shared::cluster.add.noftz.f16 high
     """)  # fmt: skip
     assemble(ptx, "sm_90")
 

@@ -39,6 +39,12 @@ def _atomic(e: Emission) -> Sequence[Any]:
     numbers = [negated(b, of, a) for a in e.arguments] if lowering.op == "sub" else list(e.arguments)
     if kind == "b128":
         return _moved(b, instruction, place, op, numbers, lanes)
+    if kind.endswith("x2") and element.remote is not None:
+        # ptxas (13.0) makes a load and a store of it, where another thread comes between; the elements are atomic one by one anyway (PTX ISA, "atom")
+        one = instruction.removesuffix("x2")
+        halves = f"{one} low, [$1], low; {one} high, [$1+2], high;"
+        text = f"{{ .reg .b16 low, high; mov.b32 {{low, high}}, $2; {halves} mov.b32 $0, {{low, high}}; }}"
+        return _parted(b, op, assembly.value(b, text, _I32, place, _joined(b, op, numbers, _I32)))
     if kind.endswith("x2"):
         old = assembly.value(b, f"{instruction} $0, [$1], $2;", _I32, place, _joined(b, op, numbers, _I32))
         return _parted(b, op, old)
