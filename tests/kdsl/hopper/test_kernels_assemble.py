@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import test_barriers as barriers
-import test_copies as copies
 import test_launched_shapes as launched
 import test_matmul as matrices
 import test_products as products
+import test_tensor_copies as copies
 
 from kdsl import bf16, f16, f32, i8, i32, u8
 from kdsl.compiler import Kernel
