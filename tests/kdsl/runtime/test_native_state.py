@@ -197,7 +197,7 @@ def test_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(None, x) == states[4]
     capsules.current = {0: 5000, 1: 7}
     assert [int.from_bytes(read(None, one)[:8], "little") for one in (x, arrays[-1])] == [5000, 7]
-    assert read(None, array((2, 1, 1, 1, 2), "f4")) is None
+    assert read(None, array((2, 1, 1, 1, 1, 2), "f4")) is None
     ours, either = CPU.zeros(3, f32), table.reader(lambda *_: None, default=False)
     assert read(None, ours, x) is None  # arrays of ours are not known here
     assert table.learn(type(ours), foreign._layout)
