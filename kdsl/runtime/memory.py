@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector register of any host."""
+LARGE_PAGE: Final = 2 << 20
+"""Bytes of a large page of x86-64, and of AArch64 whose small pages have 4 KiB."""
 
 
 class Uses:
@@ -99,17 +101,23 @@ class Memory:
 
 
 class CpuMemory(Memory):
-    """Memory of this process, aligned to `ALIGNMENT`.
+    """Memory of this process, aligned to `ALIGNMENT`, from two large pages on to these, where Linux gives them: a column of a matrix lies in as many small
+    pages as it has rows.
 
     `free` only marks it: the bytes stay until no array refers to them, since another thread may be running a kernel on them.
     """
 
     def __init__(self, device: Device, nbytes: int, *, zeroed: bool) -> None:
+        is_large = nbytes >= 2 * LARGE_PAGE
+        alignment = LARGE_PAGE if is_large else ALIGNMENT
         try:
-            whole = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
+            # NumPy asks for large pages (madvise) where it allocates so much, but not for zeros
+            whole = (np.zeros if zeroed and not is_large else np.empty)(nbytes + alignment, np.uint8)
         except MemoryError:
             raise DeviceError(f"out of memory on {device}: {nbytes:,} bytes were wanted") from None
-        start = -whole.ctypes.data % ALIGNMENT
+        start = -whole.ctypes.data % alignment
+        if zeroed and is_large:
+            whole[start : start + nbytes] = 0
         self.bytes = whole[start : start + nbytes]
         """The bytes, for the host."""
         super().__init__(device, whole.ctypes.data + start, nbytes)
