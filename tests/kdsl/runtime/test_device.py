@@ -193,9 +193,9 @@ def test_streams_and_events_of_the_cpu() -> None:
 @pytest.mark.parametrize("zeroed", [False, True])
 @pytest.mark.parametrize("nbytes", [1, 64, (4 << 20) - 1, 4 << 20, (4 << 20) + 5])
 def test_large_arrays_begin_at_large_pages(nbytes: int, zeroed: bool) -> None:
-    cpu = kdsl.device("cpu")
-    x = (cpu.zeros if zeroed else cpu.empty)(nbytes, kdsl.u8)
+
+    x = (CPU.zeros if zeroed else CPU.empty)(nbytes, u8)
     assert x.address % ((2 << 20) if nbytes >= 4 << 20 else 64) == 0
     assert not zeroed or not x.numpy().any()
     host = np.arange(nbytes, dtype=np.uint32).astype(np.uint8)
-    np.testing.assert_array_equal(cpu.array(host).numpy(), host)
+    np.testing.assert_array_equal(CPU.array(host).numpy(), host)
