@@ -193,7 +193,6 @@ def test_streams_and_events_of_the_cpu() -> None:
 @pytest.mark.parametrize("zeroed", [False, True])
 @pytest.mark.parametrize("nbytes", [1, 64, (4 << 20) - 1, 4 << 20, (4 << 20) + 5])
 def test_large_arrays_begin_at_large_pages(nbytes: int, zeroed: bool) -> None:
-
     x = (CPU.zeros if zeroed else CPU.empty)(nbytes, u8)
     assert x.address % ((2 << 20) if nbytes >= 4 << 20 else 64) == 0
     assert not zeroed or not x.numpy().any()
