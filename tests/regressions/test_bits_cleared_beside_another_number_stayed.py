@@ -82,6 +82,23 @@ def test_no_mask_is_left_for_ptxas(of: DType, level: int) -> None:
     assert text.count("or.b16") >= 2
 
 
+def test_no_mask_is_left_of_two_numbers_that_one_conversion_narrows() -> None:
+    """Of four such numbers side by side ptxas 13.0 never came to an end (found by random programs of a review)."""
+    tested = kernel_of(
+        "y: DisjointSlice[u16x4], x: Slice[f32x4]",
+        "i = thread_index()\nif i in y and i in x:\n    v = x[i]\n"
+        "    first = u16(f16x2_bits(v[1], v[3]) >> 11) & 4608\n"
+        "    second = u16(f16x2_bits(v[2], v[2])) & u16(f16x2_bits(v[2], v[3]) >> 16) & 65534\n"
+        "    third = u16(f16x2_bits(v[3], v[0]) >> 16) & 240\n"
+        "    y[i] = u16x4(first, second, third, u16(bf16x2_bits(v[3], v[0])) if (bf16x2_bits(v[3], v[3]) & 196608) != 0 else u16(240))",
+        "grid=1, block=32",
+    )
+    (text,) = compile_levels([tested.ir()], "sm_90", [3])
+    assert "cvt.rn.f16x2.f32" in text
+    assert "and.b16" not in text
+    assert text.count("or.b16") >= 3
+
+
 def test_where_nothing_is_narrowed_masks_stay() -> None:
     text = "\tand.b16 \t%rs1, %rs2, 255;\n\tcvt.rn.f32.f16 \t%r1, %rs1;\n"
     assert without_faulty_forms(text) == text
