@@ -190,7 +190,7 @@ def _view_indices(ctx: Context, view: nodes.View, subscript: Value, node: ast.Su
                 f"`{view.name}` has one dimension, not {len(items)}",
                 node.slice,
                 f"compute the index, as in y[row * columns + column], or declare it as {view_text(view.kind, view.element.name, len(items))}"
-                if 2 <= len(items) <= 4 and view.kind != "DisjointSlice"
+                if 2 <= len(items) <= 5 and view.kind != "DisjointSlice"
                 else "compute the index, as in y[row * columns + column]",
             )
         names = ", ".join("ijklm"[: view.rank])

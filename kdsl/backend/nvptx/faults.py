@@ -31,9 +31,9 @@ _ADVANCE: Final = re.compile(r"\b(add|sub)\.s(?:32|64)\s+(%\w+), (%\w+), (\S+);"
 _NEGATION: Final = re.compile(r"\b(?:neg\.s32(\s+)(%\w+)|sub\.s32(\s+)(%\w+), (\S+)), (%\w+);")
 _EXTREME: Final = re.compile(r"\b(?:min|max)\.s32\s+%\w+, (%\w+), (%\w+|-?\d+);")
 _BELOW_THE_END: Final = re.compile(r"\bsetp\.(lt|le|gt|ge)\.u(32|64)(\s+)(%\w+), (%\w+), -(\d+);")
-_NARROWED: Final = re.compile(r"\bcvt\.[\w.]*(?:f16|e4m3x2|e5m2x2)\.f32\b")
+_NARROWED: Final = re.compile(r"\bcvt\.[\w.]*(?:f16|f16x2|e4m3x2|e5m2x2)\.f32\b")
 _WIDENED: Final = re.compile(r"\bcvt\.u32\.u16\s+(%\w+),")
-_MASKED: Final = re.compile(r"\band\.b(16|32)(\s+)(%\w+), (%\w+), (-?\d+);")
+_MASKED: Final = re.compile(r"\band\.b(16|32)(\s+)(%\w+), (%\w+), (%\w+|-?\d+);")
 
 Moves = dict[str, set[str]]
 """The names that moves lead to from an operand, or the operands that they come from."""
@@ -65,7 +65,9 @@ def without_faulty_forms(ptx: str) -> str:
     for granted.
 
     Of two floats that are narrowed ptxas makes one instruction (`F2FP.F16.F32.PACK_AB`), also where bits of each are cleared before both are stored together,
-    or one is stored beside another number; then it takes a half apart, and clears nothing (13.0). So `x & c` is ~(~x | ~c) in functions that narrow.
+    or one is stored beside another number; then it takes a half apart, and clears nothing (13.0). Of the bits of a float and of two numbers of 8 bits, which
+    one conversion narrowed, it leaves the latter as they are. And of the bits of two floats that one conversion narrowed, taken apart and stored beside others,
+    it may never come to an end. So `x & y` is ~(~x | ~y) in functions that narrow.
     """
     text = _BELOW_THE_END.sub(_from_the_start, _SHORT_EXTREME.sub(_in_32_bits, _ABSOLUTE.sub(_larger_one, ptx)))
     return "\n}\n".join(map(_function, text.split("\n}\n")))
@@ -90,15 +92,17 @@ def _function(ptx: str) -> str:
 
 
 def _bits_are_cleared(ptx: str) -> str:
-    """Write `x & c` of 16 bits, and of 32 that were 16, another way."""
+    """Write `x & y` of 16 bits, and of 32 that were 16, another way."""
     widened = set(_WIDENED.findall(ptx))
 
     def written(found: re.Match[str]) -> str:
-        bits, space, result, x, constant = found.groups()
-        if bits == "32" and x not in widened:
+        bits, space, result, x, y = found.groups()
+        if bits == "32" and not {x, y} & widened:
             return found[0]
-        inverse = f"not.b{bits}{space}"
-        return f"{{ .reg .b{bits} %a; {inverse}%a, {x}; or.b{bits}{space}%a, %a, {~int(constant)}; {inverse}{result}, %a; }}"
+        inverse, either = f"not.b{bits}{space}", f"or.b{bits}{space}%a, %a"
+        if y[0] == "%":
+            return f"{{ .reg .b{bits} %a, %b; {inverse}%a, {x}; {inverse}%b, {y}; {either}, %b; {inverse}{result}, %a; }}"
+        return f"{{ .reg .b{bits} %a; {inverse}%a, {x}; {either}, {~int(y)}; {inverse}{result}, %a; }}"
 
     return _MASKED.sub(written, ptx)
 

@@ -200,3 +200,11 @@ def test_contracts_name_extents_that_are_there(relation: str, words: str) -> Non
 
     with pytest.raises(kdsl.ContractError, match=re.escape(words)):
         kernel(grid=sweep(blocks=1), requires=relation)(f)
+
+
+def test_a_flat_view_with_five_indices() -> None:
+    @kernel(grid=sweep(blocks=1))
+    def wrong(y: SliceMut[f32]) -> None:
+        y[0, 1, 2, 3, 4] = 1
+
+    refused(wrong, "`y` has one dimension, not 5", at="0, 1, 2, 3, 4", hint="declare it as SliceMut[f32, D5]")
