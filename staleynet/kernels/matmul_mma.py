@@ -136,7 +136,7 @@ def product(
     TWICE = 4 * DOWN * SIDE < 96 or not (edges or batch or (a_across and result is f32))
     SLOTS = 2 if TWICE else 1
     # blocks for which ptxas shall leave registers: of small ones it aims at more by itself, and spills some bytes where it misses them
-    RESIDENT = 2 if WARPS <= 4 and (edges or not early) else 1
+    RESIDENT = 2 if WARPS <= 4 and (edges or batch or not early) else 1
     OUT = room(result, WARPS, OWN_COLUMNS) if each > 1 else (1, 1, 1)
     leave = leaving(result, DOWN, SIDE, each=each, edges=edges)
     # with k across, rows of a tile have at most 64 elements, so that a wider one is several pieces
