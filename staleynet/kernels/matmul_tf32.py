@@ -119,8 +119,8 @@ def chosen(is_first: bool, first: f32, second: f32) -> f32:
 
 def steps_of_warps(schedule: Schedule, *, c_across: bool) -> tuple[Any, Any, Any, Any]:
     """What the warps that multiply do: fetch(part, left, s, k, warp), multiply(upper, lower, part, right, s, k), release(empty, number), and in the end
-    put(out, buffer, warp, upper, lower, piece, alpha)."""
-    STAGES, HALVES = schedule.stages, schedule.halves
+    leave(c, out, upper, lower, (p, q, y, x), warp, leader, w), which begins to write their results."""
+    ROWS, COLUMNS, STAGES, HALVES, BUFFERS = schedule.rows, schedule.columns, schedule.stages, schedule.halves, schedule.buffers
     EACH = 2 * HALVES  # neighbouring rows of C of a lane
     SHARE = 2 // HALVES  # warps that have a box together
 
@@ -181,7 +181,28 @@ def steps_of_warps(schedule: Schedule, *, c_across: bool) -> tuple[Any, Any, Any
                         x, y = chosen(late == 0, upper[n], upper[m]), chosen(late == 0, upper[n + 1], upper[m + 1])
                         pairs[buffer, warp // SHARE, row + e, 4 * (i ^ 2 * late) + four] = alpha * f32x2(x, y)
 
-    return fetch, multiply, release, put
+    @function
+    def leave(c: Any, out: Any, upper: Any, lower: Any, tile: Any, warp: i64, leader: bool, w: Work) -> None:
+        """Box by box."""
+        p, q, y, x = tile
+        row = y * ROWS + BOX * u32(warp // SHARE)
+        for piece in unroll(COLUMNS // BOX):
+            if leader:
+                wait_stores(BUFFERS - 1)
+            barrier_sync(5 + warp // SHARE, 32 * SHARE)
+            put(out, piece % BUFFERS, warp, upper, lower, piece, w.alpha)
+            fence_async_proxy()
+            barrier_sync(5 + warp // SHARE, 32 * SHARE)
+            if leader:
+                column = x * COLUMNS + BOX * piece
+                to_row, to_column = (column, row) if c_across else (row, column)
+                if w.accumulate != 0:
+                    tma_reduce(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
+                else:
+                    tma_store(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
+                commit_stores()
+
+    return fetch, multiply, release, leave
 
 
 def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 1, ahead: bool = False) -> Kernel:
@@ -197,7 +218,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
     PARTS, BUFFERS = parts, schedule.buffers
     tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=b_across)
     LEFT, RIGHT, bring = tiles.left, tiles.right, bringing(tiles, ROWS, COLUMNS, parts)
-    fetch, multiply, release, put = steps_of_warps(schedule, c_across=c_across)
+    fetch, multiply, release, leave = steps_of_warps(schedule, c_across=c_across)
     WARPGROUPS = GROUPS + 1 + int(b_across)
     # registers per thread; together no more than the block begins with
     MULTIPLY, LOAD, TURN = (200, 48, 64) if b_across else (208, 88, 0) if ahead else (232, 40, 0)
@@ -302,22 +323,7 @@ def product(schedule: Schedule, *, b_across: bool, c_across: bool, parts: int = 
                 wgmma_wait(0)
                 release(empty, first + u32(steps) - 1)
                 number += steps
-                row = y * ROWS + BOX * u32(warp // SHARE)
-                for piece in unroll(COLUMNS // BOX):
-                    if leader:
-                        wait_stores(BUFFERS - 1)
-                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
-                    put(out, piece % BUFFERS, warp, upper, lower, piece, w.alpha)
-                    fence_async_proxy()
-                    barrier_sync(5 + warp // SHARE, 32 * SHARE)
-                    if leader:
-                        column = x * COLUMNS + BOX * piece
-                        to_row, to_column = (column, row) if c_across else (row, column)
-                        if w.accumulate != 0:
-                            tma_reduce(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
-                        else:
-                            tma_store(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
-                        commit_stores()
+                leave(c, out, upper, lower, (p, q, y, x), warp, leader, w)
             if leader:
                 wait_stores()
 

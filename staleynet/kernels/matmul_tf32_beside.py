@@ -16,7 +16,6 @@ from kdsl import (
     atomic_load,
     barrier_arrive_expect,
     barrier_init,
-    barrier_sync,
     barrier_wait,
     block_idx,
     commit_stores,
@@ -37,7 +36,6 @@ from kdsl import (
     sync_warp,
     thread_idx,
     tma_load,
-    tma_reduce,
     tma_store,
     u32,
     unroll,
@@ -82,7 +80,7 @@ def product(schedule: Schedule, *, c_across: bool, parts: int, heads: int) -> Ke
     UNITS, HEADS = COLUMNS // BOX, heads
     tiles = boxes(ROWS, COLUMNS, STAGES, a_across=True, b_across=False)
     LEFT, RIGHT, load = tiles.left, tiles.right, tiles.load
-    fetch, multiply, release, put = steps_of_warps(schedule, c_across=c_across)
+    fetch, multiply, release, leave = steps_of_warps(schedule, c_across=c_across)
     MULTIPLY, LOAD = 208, 88  # registers per thread; together no more than the block begins with
     down_c, side_c = 2 + int(c_across), 3 - int(c_across)
 
@@ -217,22 +215,7 @@ def product(schedule: Schedule, *, c_across: bool, parts: int, heads: int) -> Ke
                 wgmma_wait(1)
             wgmma_wait(0)
             release(empty, u32(steps) - 1)
-            row = y * ROWS + BOX * u32(warp // SHARE)
-            for piece in unroll(COLUMNS // BOX):
-                if leader:
-                    wait_stores(BUFFERS - 1)
-                barrier_sync(5 + warp // SHARE, 32 * SHARE)
-                put(out, piece % BUFFERS, warp, upper, lower, piece, w.alpha)
-                fence_async_proxy()
-                barrier_sync(5 + warp // SHARE, 32 * SHARE)
-                if leader:
-                    column = x * COLUMNS + BOX * piece
-                    to_row, to_column = (column, row) if c_across else (row, column)
-                    if w.accumulate != 0:
-                        tma_reduce(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
-                    else:
-                        tma_store(c, (p, q, to_row, to_column), out, (piece % BUFFERS, warp // SHARE))
-                    commit_stores()
+            leave(c, out, upper, lower, (p, q, y, x), warp, leader, w)
             if leader:
                 wait_stores()
 
